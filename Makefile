@@ -1,0 +1,55 @@
+# Every target sets up what it needs in .venv, and does nothing twice.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+SOURCES := $(wildcard cpp/*) CMakeLists.txt pyproject.toml
+DATA ?= ../shared/data
+
+.PHONY: help demo test lint format clean
+help:            ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+$(BIN)/python:
+	@echo "== virtual environment"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.build-tools: $(BIN)/python
+	@echo "== build tools"
+	@$(PIP) install "scikit-build-core>=0.11" "nanobind>=2.4" cmake ninja
+	@touch $@
+
+$(VENV)/.core: $(VENV)/.build-tools $(SOURCES)
+	@echo "== compiling halfstep"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --no-build-isolation --editable ".[cli,report]"
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.core
+	@echo "== test dependencies"
+	@$(PIP) install $$($(BIN)/python tools/extras.py test frames serve tune)
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.test
+	@echo "== linters"
+	@$(PIP) install $$($(BIN)/python tools/extras.py dev)
+	@touch $@
+
+demo: $(VENV)/.core     ## set up, then the three families on built-in data against their baselines
+	@$(BIN)/halfstep demo
+
+test: $(VENV)/.test     ## set up, then all tests but the heavy suites
+	@HALFSTEP_DATA="$${HALFSTEP_DATA:-$(DATA)}" $(BIN)/python -m pytest -n 2 -m "not spark and not browser" tests
+
+lint: $(VENV)/.dev      ## ruff, mypy strict, clang-format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/clang-format --dry-run --Werror cpp/*
+
+format: $(VENV)/.dev    ## rewrite in place
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+	@$(BIN)/clang-format -i cpp/*
+
+clean:                  ## forget everything that was built
+	rm -rf $(VENV) build .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -1,0 +1,3 @@
+namespace HALFSTEP_ISA {
+int placeholder = 0;
+}

@@ -1,0 +1,51 @@
+"""Errors that say what to do, and optional packages that say how to get them. Knows nothing of the rest."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable
+from typing import Any
+
+
+class UnknownIdError(KeyError):
+    """An id that the model has never seen. `suggestions` holds close matches."""
+
+    def __init__(self, message: str, suggestions: list[Any] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.suggestions = suggestions or []
+
+    def __str__(self) -> str:  # KeyError quotes its argument, which reads badly
+        return self.message
+
+
+class RowError(ArithmeticError):
+    """A row problem without a finite solution; the text names the row."""
+
+
+def close_matches(wanted: object, known: Iterable[object], n: int = 3) -> list[Any]:
+    """Up to `n` of the `known` values whose text is nearest to that of `wanted`, best first, case ignored."""
+    by_text: dict[str, Any] = {}
+    for value in known:
+        by_text.setdefault(str(value).casefold(), value)
+    return [by_text[text] for text in difflib.get_close_matches(str(wanted).casefold(), by_text, n, 0.6)]
+
+
+def one_of(name: str, value: object, allowed: Iterable[object]) -> None:
+    """Raise unless `value` is one of `allowed`."""
+    allowed = list(allowed)
+    if value not in allowed:
+        near = close_matches(value, allowed, 1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{name}={value!r} is not known; it must be one of {allowed}.{hint}")
+
+
+def require(module: str, extra: str) -> Any:
+    """Import an optional module, or say which extra installs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"this needs {module}, which is not installed; `pip install 'halfstep[{extra}]'` brings it"
+        ) from error
