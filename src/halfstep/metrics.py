@@ -59,8 +59,8 @@ def ndcg_at_k(ranked: npt.ArrayLike, relevant: Any, k: int | None = None, *, gra
     by_gain = np.lexsort((-cells.data, row_of))
     rank = np.arange(cells.nnz) - cells.indptr[row_of]
     top = rank < judged.k
-    best = np.bincount(row_of[top], weights=cells.data[by_gain][top] * discounts[rank[top]])
-    return np.minimum(judged.gains @ discounts / best, 1.0)
+    ideal = np.bincount(row_of[top], weights=cells.data[by_gain][top] * discounts[rank[top]])
+    return np.minimum(judged.gains @ discounts / ideal, 1.0)
 
 
 def average_precision_at_k(ranked: npt.ArrayLike, relevant: Any, k: int | None = None) -> Floats:
