@@ -1,5 +1,28 @@
 """What a new method must beat. Names only; each file says what it knows."""
 
+from halfstep.baselines.ensemble import (
+    BestSingle,
+    BiasAdjustedMean,
+    DawidSkene,
+    GreedySelection,
+    LogisticStacking,
+    Mean,
+    ShrunkenStacking,
+    SpectralMetaLearner,
+    WeightedMean,
+)
 from halfstep.baselines.ranking import ItemKNN, Popularity
 
-__all__ = ["ItemKNN", "Popularity"]
+__all__ = [
+    "BestSingle",
+    "BiasAdjustedMean",
+    "DawidSkene",
+    "GreedySelection",
+    "ItemKNN",
+    "LogisticStacking",
+    "Mean",
+    "Popularity",
+    "ShrunkenStacking",
+    "SpectralMetaLearner",
+    "WeightedMean",
+]
