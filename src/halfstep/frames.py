@@ -1,0 +1,205 @@
+"""Columns out of any frame: pandas, polars (eager or lazy), pyarrow, through narwhals.
+
+Knows which column names people use for users, items, weights and times. Must not know models, nor turn ids into
+row numbers (`ids.encode` does).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from halfstep.errors import close_matches
+
+Role = Literal["user", "item", "weight", "timestamp"]
+
+# Names that are recognised, best first, compared in lower case without "_", "-", "." and spaces.
+RECOGNISED: dict[Role, tuple[str, ...]] = {
+    "user": (
+        *("user", "userid", "useridx", "uid", "username", "customer", "customerid", "member", "memberid"),
+        *("visitor", "visitorid", "account", "accountid", "session", "sessionid", "reviewer", "reviewerid"),
+        *("occupation", "occupationid", "occupationuri", "occupationtitle", "position", "positionid"),
+        *("job", "jobid", "jobtitle", "person", "personid", "instance", "instanceid"),
+    ),
+    "item": (
+        *("item", "itemid", "itemidx", "iid", "movie", "movieid", "product", "productid", "asin"),
+        *("skill", "skillid", "skilluri", "skillname", "track", "trackid", "song", "songid", "artist"),
+        *("artistid", "book", "bookid", "isbn", "article", "articleid", "sku", "listing", "listingid"),
+        *("element", "elementid", "elementname", "classifier", "classifierid"),
+    ),
+    "weight": (
+        *("weight", "weights", "rating", "ratings", "value", "count", "counts", "clicks", "score", "stars"),
+        *("plays", "playcount", "views", "purchases", "quantity", "importance", "strength"),
+    ),
+    "timestamp": ("timestamp", "time", "date", "datetime", "ts", "unixtime", "createdat", "eventtime"),
+}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Interactions as columns of equal length n.
+
+    users, items : native columns (or arrays), ready for `ids.encode`
+    weights : float32 or float64 array, finite, or None where the frame has none
+    timestamps : datetime64[us] in UTC, or numbers or text as they are; None where the frame has none
+    names : the column that was taken for each role
+    """
+
+    users: Any
+    items: Any
+    weights: NDArray[Any] | None
+    timestamps: NDArray[Any] | None
+    names: dict[Role, str]
+
+
+def is_frame(obj: object) -> bool:
+    """Whether `obj` is a data frame that narwhals reads, eager or lazy."""
+    return isinstance(nw.from_native(obj, pass_through=True), nw.DataFrame | nw.LazyFrame)
+
+
+def interactions_from_frame(
+    frame: Any,
+    user: str | None = None,
+    item: str | None = None,
+    weight: str | Literal[False] | None = None,
+    timestamp: str | Literal[False] | None = None,
+) -> Columns:
+    """Pick the columns of an interaction table with n rows.
+
+    A column is named by its argument, or detected from common names (`RECOGNISED`; case, "_" and spaces do not
+    matter). `weight=False` and `timestamp=False` leave a column out that would be detected. Only the columns
+    taken are collected from a lazy frame.
+    """
+    table = _table(frame, "frame")
+    asked: dict[Role, str | Literal[False] | None] = {
+        "user": user, "item": item, "weight": weight, "timestamp": timestamp,
+    }  # fmt: skip
+    names = _choose(asked, table.collect_schema().names())
+    eager = _collect(table.select(list(names.values())))
+    return Columns(
+        users=eager[names["user"]].to_native(),
+        items=eager[names["item"]].to_native(),
+        weights=_weights(eager[names["weight"]]) if "weight" in names else None,
+        timestamps=_times(eager[names["timestamp"]]) if "timestamp" in names else None,
+        names=names,
+    )
+
+
+def pairs_from(X: Any) -> tuple[Any, Any]:
+    """The two columns of (user, item) pairs, ids of any kind.
+
+    X : array or list of shape (n, 2), user first; or a frame. In a frame, columns with recognised names are
+    taken by name. Otherwise the frame must have exactly two columns, user first.
+    """
+    if is_frame(X):
+        table = _table(X, "X")
+        found = table.collect_schema().names()
+        by_name = {role: _detect(role, found) for role in ("user", "item")}
+        chosen = [name for name in by_name.values() if name is not None]
+        if len(set(chosen)) < 2:
+            if len(found) != 2:
+                raise ValueError(
+                    f"X must have two columns, user and item, or columns with such names; it has {found}: "
+                    "pass X[[user_column, item_column]]"
+                )
+            chosen = found
+        eager = _collect(table.select(chosen))
+        return eager[chosen[0]].to_native(), eager[chosen[1]].to_native()
+    if hasattr(X, "tocsr"):
+        raise TypeError(
+            f"X must be (user, item) pairs of shape (n, 2), got a sparse matrix of shape {X.shape}; "
+            "pass np.column_stack([M.row, M.col]) of its COO form M as X and M.data as y"
+        )
+    try:  # as objects, so that numpy does not turn the numbers of mixed pairs into text
+        array = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
+    except ValueError as error:
+        raise ValueError("X must be (user, item) pairs of shape (n, 2); its rows differ in length") from error
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise ValueError(
+            f"X must be (user, item) pairs of shape (n, 2), or a frame with two columns; got shape {array.shape}"
+        )
+    return np.ascontiguousarray(array[:, 0]), np.ascontiguousarray(array[:, 1])
+
+
+def _table(frame: Any, argument: str) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
+    if not is_frame(frame):
+        raise TypeError(
+            f"{argument} must be a data frame (pandas, polars, pyarrow), got {type(frame).__name__}"
+        )
+    table: nw.DataFrame[Any] | nw.LazyFrame[Any] = nw.from_native(frame)
+    return table
+
+
+def _collect(table: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
+    return table.collect() if isinstance(table, nw.LazyFrame) else table
+
+
+def _choose(asked: dict[Role, str | Literal[False] | None], found: list[str]) -> dict[Role, str]:
+    """The column of each role; roles that are optional and absent are left out."""
+    names: dict[Role, str] = {}
+    for role, column in asked.items():
+        if column is False:
+            continue
+        if column is not None and column not in found:
+            near = close_matches(column, found, 1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"{role}={column!r} is not a column; the frame has {found}.{hint}")
+        free = [name for name in found if name not in [*names.values(), *asked.values()]]
+        chosen = column or _detect(role, free)
+        if chosen is not None:
+            if chosen in names.values():
+                raise ValueError(
+                    f"{role}={chosen!r} is already taken as {next(iter(names))}: name two columns"
+                )
+            names[role] = chosen
+        elif role in ("user", "item"):
+            raise ValueError(
+                f"no column looks like the {role}; the frame has {found}: pass {role}= with one of them"
+            )
+    return names
+
+
+def _detect(role: Role, columns: list[str]) -> str | None:
+    """The column with the best recognised name, the first one of equals."""
+    plain = {_letters(name): name for name in reversed(columns)}
+    return next((plain[name] for name in RECOGNISED[role] if name in plain), None)
+
+
+def _letters(name: str) -> str:
+    return str(name).casefold().translate({ord(mark): None for mark in "_-. "})
+
+
+def _weights(series: nw.Series[Any]) -> NDArray[Any]:
+    if not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
+        raise TypeError(
+            f"column {series.name!r} was taken as the weight but holds {series.dtype}, not numbers; "
+            "pass weight= with a numeric column, or weight=False for none"
+        )
+    missing = series.is_null().to_numpy()
+    if not missing.any():
+        values = series.cast(nw.Float32 if series.dtype == nw.Float32 else nw.Float64).to_numpy()
+        missing = ~np.isfinite(values)
+    if missing.any():
+        raise ValueError(
+            f"{np.count_nonzero(missing)} of {len(missing)} weights in column {series.name!r} are missing or not "
+            f"finite, the first at row {np.argmax(missing)}; drop those rows or fill them"
+        )
+    return values
+
+
+def _times(series: nw.Series[Any]) -> NDArray[Any]:
+    missing = series.is_null().to_numpy()
+    if series.dtype.is_float():
+        missing = missing | series.is_nan().fill_null(True).to_numpy()
+    if missing.any():
+        raise ValueError(
+            f"{np.count_nonzero(missing)} of {len(missing)} times in column {series.name!r} are missing, the first "
+            f"at row {np.argmax(missing)}; drop those rows, or pass timestamp=False"
+        )
+    if series.dtype.is_temporal() and series.dtype in (nw.Date, nw.Datetime):
+        return series.dt.timestamp("us").to_numpy().astype("datetime64[us]")
+    return series.to_numpy()
