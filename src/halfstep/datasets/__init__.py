@@ -1,0 +1,21 @@
+"""Data in: published data sets, your own tables, and generated ones, all as `Interactions`."""
+
+from ._assemble import DataWarning
+from .esco import load_esco
+from .generated import make_implicit, make_predictions, make_ratings
+from .interactions import Interactions
+from .movielens import load_movielens
+from .onet import load_onet
+from .read import read_interactions
+
+__all__ = [
+    "DataWarning",
+    "Interactions",
+    "load_esco",
+    "load_movielens",
+    "load_onet",
+    "make_implicit",
+    "make_predictions",
+    "make_ratings",
+    "read_interactions",
+]

@@ -1,0 +1,158 @@
+"""ESCO, the European classification of occupations and skills, from its official CSV download.
+
+Knows the file layout of versions 1.1 and 1.2. Must not know models.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from ._archive import Archive
+from ._assemble import assemble
+from ._columns import label_map
+from ._delimited import read_delimited
+from .interactions import Interactions
+
+LICENCE = "free reuse with acknowledgement of ESCO (European Commission, Decision 2011/833/EU)"
+RELATIONS = ("essential", "optional")
+_LANGUAGE = r"(?:_(?P<language>[a-z]{2}(?:-[a-z]+)?))?"
+
+
+def load_esco(
+    path: str | os.PathLike[str],
+    *,
+    weights: Mapping[str, float] | None = None,
+    language: str | None = None,
+    engine: str | None = None,
+) -> Interactions:
+    """Occupations x skills of ESCO: one cell for each essential or optional relation.
+
+    Parameters
+    ----------
+    path : the folder or zip as downloaded (CSV, version 1.1 or 1.2, any language).
+    weights : weight of each relation type, {"essential": 1.0, "optional": 1.0} by default. A type left out of
+        the mapping is not loaded, and the report counts it. A pair with both types takes the larger weight.
+    language : two letters such as "en"; needed only where the folder holds several languages and no English.
+    engine : "arrow", "python" or None to choose; the result is the same.
+
+    Returns
+    -------
+    Interactions with concept URIs as ids and preferred labels as titles. An occupation or skill without a row in
+    its own file keeps its relations; its title is the one the relations file gives, else its URI.
+    """
+    chosen = _checked_weights(weights)
+    archive = Archive(path, "ESCO")
+    relations_file = _pick(archive, "occupationSkillRelations", language) or archive.need(
+        r"occupationSkillRelations\.csv", "occupationSkillRelations.csv"
+    )
+    table = read_delimited(
+        archive.read(relations_file),
+        file=relations_file,
+        text=("occupationUri", "relationType", "skillUri"),
+        optional=("occupationLabel", "skillLabel"),
+        engine=engine,
+    )
+    occupations, skills, kinds = (table.text[c] for c in ("occupationUri", "skillUri", "relationType"))
+    report: dict[str, Any] = {
+        "rows": table.rows,
+        "broken_rows": table.broken,
+        "repeated_labels": 0,
+        "files": [PurePosixPath(relations_file).name],
+    }
+
+    kind_names = [str(value) for value in kinds.values]
+    counts = np.bincount(kinds.codes + 1, minlength=len(kind_names) + 1)
+    for kind in RELATIONS:
+        report[kind] = int(counts[1 + kind_names.index(kind)]) if kind in kind_names else 0
+    report["unknown_relation_types"] = int(counts.sum()) - sum(report[kind] for kind in RELATIONS)
+    report["not_loaded"] = sum(report[kind] for kind in RELATIONS if kind not in chosen)
+    keep = np.append([kind in chosen for kind in kind_names], False)[kinds.codes]
+    values = np.append([chosen.get(kind, 0.0) for kind in kind_names], 0.0)[kinds.codes][keep]
+
+    labels: dict[str, dict[str, str]] = {}
+    for name, uri_column, label_column in (
+        ("occupations", "occupationUri", "occupationLabel"),
+        ("skills", "skillUri", "skillLabel"),
+    ):
+        labels[name] = {}
+        if label_column in table.text:
+            uris, titles = table.text[uri_column], table.text[label_column]
+            labels[name].update(label_map(uris, titles))
+        own = _concepts(archive, name, language, engine, report)
+        report[f"unknown_{name}"] = sum(uri not in own for uri in table.text[uri_column].values)
+        related = set(table.text[uri_column].values)
+        report[f"{name}_without_relations"] = sum(uri not in related for uri in own)
+        labels[name].update(own)
+
+    return assemble(
+        occupations.rows(keep),
+        skills.rows(keep),
+        values,
+        duplicates="max",
+        name="ESCO occupations x skills",
+        source=f"ESCO, {archive.path.name}",
+        licence=LICENCE,
+        report=report,
+        user_labels=labels["occupations"],
+        item_labels=labels["skills"],
+    )
+
+
+def _checked_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
+    if weights is None:
+        return dict.fromkeys(RELATIONS, 1.0)
+    unknown = sorted(set(weights) - set(RELATIONS))
+    if unknown or not weights:
+        raise ValueError(
+            f"weights={dict(weights)!r} must map 'essential', 'optional' or both to numbers"
+            + (f"; it has {unknown}" if unknown else "; it is empty")
+        )
+    for kind, value in weights.items():
+        if not np.isfinite(value) or value <= 0:
+            raise ValueError(
+                f"weights[{kind!r}]={value!r} must be a positive number; leave {kind!r} out to leave it unloaded"
+            )
+    return {kind: float(value) for kind, value in weights.items()}
+
+
+def _pick(archive: Archive, stem: str, language: str | None) -> str | None:
+    """The member `<stem>.csv` or `<stem>_<language>.csv`; None where there is neither."""
+    pattern = re.compile(stem + _LANGUAGE + r"\.csv", re.IGNORECASE)
+    found: dict[str, str] = {}
+    for member in archive.find(pattern.pattern):
+        match = pattern.fullmatch(PurePosixPath(member).name)
+        assert match is not None
+        found.setdefault((match["language"] or "").lower(), member)
+    if not found:
+        return None
+    wanted = [language.lower(), ""] if language else [*found] if len(found) == 1 else ["en", ""]
+    for code in wanted:
+        if code in found:
+            return found[code]
+    raise ValueError(
+        f"language={language!r} is not among the {stem} files of {str(archive.path)!r}; "
+        f"it must be one of {sorted(filter(None, found))}"
+    )
+
+
+def _concepts(
+    archive: Archive, stem: str, language: str | None, engine: str | None, report: dict[str, Any]
+) -> dict[str, str]:
+    """URI to preferred label; the file, its broken rows and its repeated URIs go into the report."""
+    member = _pick(archive, stem, language)
+    if member is None:
+        return {}
+    table = read_delimited(
+        archive.read(member), file=member, text=("conceptUri", "preferredLabel"), engine=engine
+    )
+    uris = table.text["conceptUri"]
+    report["files"].append(PurePosixPath(member).name)
+    report["broken_rows"] += table.broken
+    report["repeated_labels"] += int((uris.codes >= 0).sum()) - len(uris.values)
+    return label_map(uris, table.text["preferredLabel"])
