@@ -3,9 +3,9 @@
 Knows users x items and scikit-learn's conventions. Knows no metric and no split, and draws no random number.
 
 Both obey the contract of a ranker: `fit(matrix)`, then `rank(seen, n, rows=None)` gives item positions, best
-first, never a stored cell of `seen`, padded with -1. Equal scores go to the more popular item, then to the lower
-position, so a ranking never depends on the machine. Work goes in blocks of rows: no more than `BLOCK_BYTES` of
-dense scores exist at a time.
+first, never a stored cell of `seen`, padded with -1. Equal scores go to the more popular item, then to the
+lower position, so a ranking never depends on the machine. Work goes in blocks of rows: dense scores take
+`BLOCK_BYTES` at a time, and what selecting from them needs a few times that.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Popularity(_CountedRanker):
             # Whoever has s items finds n others among the n + s most popular.
             longest = int(np.diff(seen.indptr[block.start : block.stop + 1]).max())
             candidates = self.by_popularity_[: n + longest]
-            unseen = ~_stored(seen[block])[:, candidates]
+            unseen = _binary(seen[block]).toarray()[:, candidates] == 0
             place = np.cumsum(unseen, axis=1)
             row, column = np.nonzero(unseen & (place <= n))
             ranking[block][row, place[row, column] - 1] = candidates[column]
@@ -154,10 +154,12 @@ class ItemKNN(_CountedRanker):
         history = self._history(seen, rows)
         # Columns go by popularity, so that the first of equal scores is the most popular.
         similarity = self.similarity_[:, self.by_popularity_]
+        column_of = np.argsort(self.by_popularity_)
         ranking = np.full((seen.shape[0], n), -1, dtype=np.int32)
         for block in _blocks(seen.shape[0], seen.shape[1]):
             scores = (history[block] @ similarity).toarray()
-            scores[_stored(seen[block])[:, self.by_popularity_]] = -np.inf
+            own = seen[block]
+            scores[np.repeat(np.arange(own.shape[0]), np.diff(own.indptr)), column_of[own.indices]] = -np.inf
             columns = first_maxima(scores, min(n, scores.shape[1]))
             is_seen = np.isneginf(np.take_along_axis(scores, columns, axis=1))
             ranking[block, : columns.shape[1]] = np.where(is_seen, -1, self.by_popularity_[columns])
@@ -261,12 +263,8 @@ def _bm25(items: Any) -> Any:
 
 
 def _binary(matrix: Any) -> Any:
+    """Ones at the stored cells, explicit zeros included."""
     return sparse.csr_matrix((np.ones(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
-def _stored(matrix: Any) -> npt.NDArray[np.bool_]:
-    """Dense mask of the stored cells, explicit zeros included."""
-    return np.asarray(_binary(matrix).toarray() > 0)
 
 
 def _blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
