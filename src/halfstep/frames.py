@@ -1,7 +1,7 @@
 """Columns out of any frame: pandas, polars (eager or lazy), pyarrow, through narwhals.
 
-Knows which column names people use for users, items, weights and times. Must not know models, nor turn ids into
-row numbers (`ids.encode` does).
+Knows which column names people use for users, items, weights and times. Must not know models, nor row
+numbers: `ids.encode` turns ids into those.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def interactions_from_frame(
 ) -> Columns:
     """Pick the columns of an interaction table with n rows.
 
-    A column is named by its argument, or detected from common names (`RECOGNISED`; case, "_" and spaces do not
-    matter). `weight=False` and `timestamp=False` leave a column out that would be detected. Only the columns
-    taken are collected from a lazy frame.
+    A column is named by its argument, or detected from common names (`RECOGNISED`; case, "_" and spaces do
+    not matter). `weight=False` and `timestamp=False` leave a column out that would be detected. Only the
+    columns taken are collected from a lazy frame.
     """
     table = _table(frame, "frame")
     asked: dict[Role, str | Literal[False] | None] = {
@@ -120,7 +120,8 @@ def pairs_from(X: Any) -> tuple[Any, Any]:
         raise ValueError("X must be (user, item) pairs of shape (n, 2); its rows differ in length") from error
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(
-            f"X must be (user, item) pairs of shape (n, 2), or a frame with two columns; got shape {array.shape}"
+            f"X must be (user, item) pairs of shape (n, 2), or a frame with two columns; "
+            f"got shape {array.shape}"
         )
     return np.ascontiguousarray(array[:, 0]), np.ascontiguousarray(array[:, 1])
 
@@ -185,8 +186,8 @@ def _weights(series: nw.Series[Any]) -> NDArray[Any]:
         missing = ~np.isfinite(values)
     if missing.any():
         raise ValueError(
-            f"{np.count_nonzero(missing)} of {len(missing)} weights in column {series.name!r} are missing or not "
-            f"finite, the first at row {np.argmax(missing)}; drop those rows or fill them"
+            f"{np.count_nonzero(missing)} of {len(missing)} weights in column {series.name!r} are missing or "
+            f"not finite, the first at row {np.argmax(missing)}; drop those rows or fill them"
         )
     return values
 
@@ -197,9 +198,9 @@ def _times(series: nw.Series[Any]) -> NDArray[Any]:
         missing = missing | series.is_nan().fill_null(True).to_numpy()
     if missing.any():
         raise ValueError(
-            f"{np.count_nonzero(missing)} of {len(missing)} times in column {series.name!r} are missing, the first "
-            f"at row {np.argmax(missing)}; drop those rows, or pass timestamp=False"
+            f"{np.count_nonzero(missing)} of {len(missing)} times in column {series.name!r} are missing, the "
+            f"first at row {np.argmax(missing)}; drop those rows, or pass timestamp=False"
         )
-    if series.dtype.is_temporal() and series.dtype in (nw.Date, nw.Datetime):
+    if series.dtype in (nw.Date, nw.Datetime):
         return series.dt.timestamp("us").to_numpy().astype("datetime64[us]")
     return series.to_numpy()
