@@ -1,0 +1,82 @@
+// Cells into a quadratic: Q = sum s x x' and q = sum l x, by gathered panels and register tiles.
+// What s and l mean is the caller's: weights for the squared loss, curvatures and gradients for Newton steps.
+#pragma once
+#include <cmath>
+#include <cstring>
+
+#include "tiles.hpp"
+
+namespace halfstep::HALFSTEP_ISA {
+
+constexpr int panel_cells = 128;
+constexpr int prefetch_ahead = 6;
+
+// Room for f columns, the right-hand side, and the overrun of a tile.
+template <class T>
+constexpr int panel_ld(int f) {
+  return padded<T>(round_up(f + 1 + tile_rows, tile_columns<T>));
+}
+template <class T>
+constexpr size_t quadratic_size(int n) {
+  return size_t(n + 1 + tile_rows) * panel_ld<T>(n);
+}
+
+template <class T>
+inline void prefetch_row(const T* row, int columns) {
+  for (int c = 0; c < columns; c += 64 / int(sizeof(T))) __builtin_prefetch(row + c);
+}
+
+// to = scale * from, f values; the last vector overlaps its neighbour rather than reading past the row.
+template <class T>
+inline void scaled_copy(const T* from, T scale, T* to, int f) {
+  constexpr int w = width<T>;
+  int c = 0;
+  for (; c + w <= f; c += w) store(to + c, scale * load(from + c));
+  if (c == f) return;
+  if (f >= w)
+    store(to + f - w, scale * load(from + f - w));
+  else
+    for (; c < f; ++c) to[c] = scale * from[c];
+}
+
+// Lower part of rows 0..f-1 of `quadratic` gets sum s x x', row f gets sum l x; x is the column range of row indices[k].
+// Cells with s = l = 0 cost nothing. `panel` holds panel_cells x panel_ld(f).
+template <class T>
+void accumulate(const T* x, int d, int f, const int32_t* indices, int64_t n, const T* s, const T* l, T* quadratic,
+                T* panel) {
+  const int ld = panel_ld<T>(f);
+  bool fresh = true, negative = false, flat = false;
+  for (int sign = 1; sign >= -1; sign -= 2) {
+    if (sign < 0 && !negative) break;
+    int filled = 0;
+    auto flush = [&] {
+      if (sign < 0)
+        panel_gram<T, Put::subtract>(filled, panel, ld, f + 1, f, quadratic, ld);
+      else if (fresh)
+        panel_gram<T, Put::set>(filled, panel, ld, f + 1, f, quadratic, ld);
+      else
+        panel_gram<T, Put::add>(filled, panel, ld, f + 1, f, quadratic, ld);
+      fresh = false, filled = 0;
+    };
+    for (int64_t k = 0; k < n; ++k) {
+      const T weight = T(sign) * s[k];
+      if (!(weight > 0)) {
+        negative |= weight < 0;
+        flat |= weight == 0 && l[k] != 0;
+        continue;
+      }
+      if (k + prefetch_ahead < n) prefetch_row(x + int64_t(indices[k + prefetch_ahead]) * d, f);
+      const T root = std::sqrt(weight);
+      T* row = panel + ptrdiff_t(filled) * ld;
+      scaled_copy(x + int64_t(indices[k]) * d, root, row, f);
+      row[f] = T(sign) * l[k] / root;
+      if (++filled == panel_cells) flush();
+    }
+    if (filled > 0 || fresh) flush();
+  }
+  if (flat)
+    for (int64_t k = 0; k < n; ++k)
+      if (s[k] == 0 && l[k] != 0) axpy(l[k], x + int64_t(indices[k]) * d, quadratic + ptrdiff_t(f) * ld, f);
+}
+
+}  // namespace halfstep::HALFSTEP_ISA

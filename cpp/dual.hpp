@@ -1,0 +1,41 @@
+// The short row: with n cells and f > n free columns, solve n x n instead of f x f.
+// With B = lam + w0 spectrum (diagonal) and Z = B^(-1/2) x sqrt(s):   (I + Z'Z) u = l/sqrt(s) - Z' B^(1/2) b0,
+// b = b0 + B^(-1/2) Z u, where b0 = B^-1 base solves the row without cells.
+#pragma once
+#include "finish.hpp"
+
+namespace halfstep::HALFSTEP_ISA {
+
+// Needs every s > 0, B > 0 and n <= f. False: not positive definite.
+template <class T>
+bool solve_dual(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Workspace<T>& ws) {
+  const int f = h.free(), n = int(cells.n), ld = panel_ld<T>(f);
+  const T lam = h.penalty(i);
+  T *root = ws.diagonal, *u = ws.l;
+  for (int c = 0; c < f; ++c) root[c] = T(1) / std::sqrt(lam + (h.spectrum ? h.w0 * h.spectrum[c] : T(0)));
+  const bool based = base_terms(h, i, ws.base);
+  for (int k = 0; k < n; ++k) {
+    ws.s[k] = std::sqrt(ws.s[k]);
+    u[k] = ws.l[k] / ws.s[k];
+  }
+  for (int k = 0; k < n; ++k) prefetch_row(cells.row(k), f);
+  pack_transposed<T>(
+      n, f, [&](int k) { return cells.row(k); }, [&](int k) { return ws.s[k]; }, root, ws.panel, ld);
+  if (based)
+    for (int c = 0; c < f; ++c) axpy(-root[c] * ws.base[c], ws.panel + ptrdiff_t(c) * ld, u, n);
+  panel_gram<T, Put::set>(f, ws.panel, ld, n, n, ws.quadratic, ld);
+  for (int k = 0; k < n; ++k) ws.quadratic[ptrdiff_t(k) * ld + k] += T(1);
+  std::memcpy(ws.quadratic + ptrdiff_t(n) * ld, u, sizeof(T) * n);
+  if (!solve_quadratic(ws.quadratic, ld, n, ws.scratch, u)) return false;
+  for (int c = 0; c < f; ++c) {
+    const T start = based ? root[c] * ws.base[c] : T(0);
+    ws.b[c] = root[c] * (start + dot(ws.panel + ptrdiff_t(c) * ld, u, n));
+  }
+  return true;
+}
+
+// Multiply-adds of the two exact forms; what is counted decides which one a row takes.
+inline double primal_work(double n, double f) { return f * f * (n + f / 3) / 2 + n * f; }
+inline double dual_work(double n, double f) { return n * n * (f + n / 3) / 2 + 6 * n * f; }
+
+}  // namespace halfstep::HALFSTEP_ISA

@@ -1,0 +1,136 @@
+// The room of one worker, and what every finish of a row shares: the cells as a quadratic, and the terms without cells.
+#pragma once
+#include <cstdlib>
+
+#include "accumulate.hpp"
+#include "cholesky.hpp"
+#include "losses.hpp"
+
+namespace halfstep::HALFSTEP_ISA {
+
+// One worker's scratch; sized once for the whole half-step.
+template <class T>
+struct Workspace {
+  T *panel, *quadratic, *scratch;     // see accumulate.hpp, cholesky.hpp
+  T *s, *l, *z;                       // per cell of the row
+  T *b, *base, *diagonal, *p, *r, *v; // per free column
+  void* memory;
+
+  explicit Workspace(const HalfStep<T>& h) {
+    const int f = h.free(), ld = panel_ld<T>(f);
+    const bool chunked = h.loss.kind == LossKind::squared && !h.nonnegative;
+    const size_t cells = size_t(chunked && h.longest > long_row ? long_row : h.longest) + 64;
+    const size_t tall = f > panel_cells ? f : panel_cells;
+    const size_t sizes[] = {tall * ld, quadratic_size<T>(f), cholesky_scratch<T>(f), cells, cells, cells,
+                            size_t(ld), size_t(ld), size_t(ld), size_t(ld), size_t(ld), size_t(ld)};
+    T** const places[] = {&panel, &quadratic, &scratch, &s, &l, &z, &b, &base, &diagonal, &p, &r, &v};
+    size_t total = 0;
+    for (size_t size : sizes) total += (size + 31) / 16 * 16;
+    memory = std::aligned_alloc(64, (total * sizeof(T) + 63) / 64 * 64);
+    if (!memory) return;
+    std::memset(memory, 0, total * sizeof(T));
+    T* at = static_cast<T*>(memory);
+    for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); ++k) *places[k] = at, at += (sizes[k] + 31) / 16 * 16;
+  }
+  ~Workspace() { std::free(memory); }
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+};
+
+// The cells k0..k1 of one row.
+template <class T>
+struct Cells {
+  const HalfStep<T>& h;
+  const T* own;          // the row's d columns
+  const T* x;            // `other` from its first free column on
+  const int32_t* indices;
+  int64_t first, n;
+
+  Cells(const HalfStep<T>& h, int64_t i, int64_t k0, int64_t k1)
+      : h(h), own(h.own + i * h.d), x(h.other + h.free_start), indices(h.indices + k0), first(k0), n(k1 - k0) {}
+  Cells(const HalfStep<T>& h, int64_t i) : Cells(h, i, h.indptr[i], h.indptr[i + 1]) {}
+
+  const T* row(int64_t k) const { return x + int64_t(indices[k]) * h.d; }
+  T weight(int64_t k) const { return h.weights ? h.weights[first + k] : h.weight; }
+  T target(int64_t k) const { return h.targets ? h.targets[first + k] : h.target; }
+  T offset(int64_t k) const { return h.offsets ? h.offsets[first + k] : T(0); }
+  // What the pinned columns contribute to the score.
+  T pinned(int64_t k) const {
+    const T* other = h.other + int64_t(indices[k]) * h.d;
+    return dot(own, other, h.free_start) + dot(own + h.free_stop, other + h.free_stop, h.d - h.free_stop);
+  }
+  bool has_pinned() const { return h.free() < h.d; }
+};
+
+// Squared loss: curvature s = w - w0 and linear coefficient l of each cell, so that its cost is s/2 (x'b)^2 - l x'b + const.
+template <class T>
+inline void linearise(const Cells<T>& cells, T* s, T* l) {
+  const T w0 = cells.h.w0;
+  const bool pins = cells.has_pinned();
+  for (int64_t k = 0; k < cells.n; ++k) {
+    const T w = cells.weight(k), p = pins ? cells.pinned(k) : T(0);
+    s[k] = w - w0;
+    l[k] = w * (cells.target(k) - cells.offset(k) - p) + w0 * p;
+  }
+}
+
+// base = lam mu - w0 G_fp c: the linear terms that do not come from cells. False where they are all zero.
+template <class T>
+inline bool base_terms(const HalfStep<T>& h, int64_t i, T* base) {
+  const int f = h.free();
+  const T* mu = h.prior(i);
+  const T lam = h.penalty(i);
+  for (int c = 0; c < f; ++c) base[c] = mu ? lam * mu[c] : T(0);
+  const bool pins = f < h.d && h.w0 > 0;
+  if (pins) {
+    const T* own = h.own + i * h.d;
+    for (int c = 0; c < f; ++c) {
+      const T* g = h.gram + ptrdiff_t(h.free_start + c) * h.d;
+      base[c] -= h.w0 * (dot(g, own, h.free_start) + dot(g + h.free_stop, own + h.free_stop, h.d - h.free_stop));
+    }
+  }
+  return mu || pins;
+}
+
+// Adds lam I + w0 G to the lower part of the quadratic, and the base terms to its last row.
+template <class T>
+inline void add_base(const HalfStep<T>& h, int64_t i, T* quadratic, T* base) {
+  const int f = h.free(), ld = panel_ld<T>(f);
+  const T lam = h.penalty(i);
+  if (h.w0 > 0 && !h.spectrum)
+    for (int r = 0; r < f; ++r)
+      axpy(h.w0, h.gram + ptrdiff_t(h.free_start + r) * h.d + h.free_start, quadratic + ptrdiff_t(r) * ld, r + 1);
+  for (int c = 0; c < f; ++c) quadratic[ptrdiff_t(c) * ld + c] += lam + (h.spectrum ? h.w0 * h.spectrum[c] : T(0));
+  if (base_terms(h, i, base)) axpy(T(1), base, quadratic + ptrdiff_t(f) * ld, f);
+}
+
+// Factors the quadratic in place and leaves the solution in b. False: not positive definite.
+template <class T>
+inline bool solve_quadratic(T* quadratic, int ld, int f, T* scratch, T* b) {
+  if (!cholesky(quadratic, ld, f, f + 1, scratch)) return false;
+  std::memcpy(b, quadratic + ptrdiff_t(f) * ld, sizeof(T) * f);
+  solve_transposed(quadratic, ld, f, b);
+  return true;
+}
+
+// The second try for a quadratic that was not positive definite in T: float64, with a ridge of a few float32 roundings
+// of its mean diagonal.
+template <class T>
+inline bool solve_repaired(const T* quadratic, int ld, int f, T* b) {
+  const int wide = panel_ld<double>(f);
+  double* copy = static_cast<double*>(std::calloc(quadratic_size<double>(f) + cholesky_scratch<double>(f) + wide, 8));
+  if (!copy) return false;
+  double* scratch = copy + quadratic_size<double>(f);
+  double* solution = scratch + cholesky_scratch<double>(f);
+  double trace = 0;
+  for (int r = 0; r <= f; ++r)
+    for (int c = 0; c < f && c <= r; ++c) copy[ptrdiff_t(r) * wide + c] = quadratic[ptrdiff_t(r) * ld + c];
+  for (int c = 0; c < f; ++c) trace += std::fabs(copy[ptrdiff_t(c) * wide + c]);
+  for (int c = 0; c < f; ++c) copy[ptrdiff_t(c) * wide + c] += 1e-6 * trace / f;
+  const bool solved = trace > 0 && std::isfinite(trace) && solve_quadratic(copy, wide, f, scratch, solution);
+  for (int c = 0; solved && c < f; ++c) b[c] = T(solution[c]);
+  std::free(copy);
+  return solved;
+}
+
+}  // namespace halfstep::HALFSTEP_ISA

@@ -1,0 +1,53 @@
+// The doors between the binding and the row kernels: one table of functions for each instruction set and number type.
+#pragma once
+#include <cstddef>
+
+#include "row.hpp"
+
+namespace halfstep {
+
+// The best k rows of `right` for each row of `left`, by dot product.
+template <class T>
+struct TopK {
+  const T *left = nullptr, *right = nullptr;
+  const int64_t* rows = nullptr;  // rows of `left` to answer for, or null for all
+  int64_t n_right = 0;
+  int d = 0, k = 0;
+  const int64_t* seen_indptr = nullptr;  // sorted indices never returned, or null
+  const int32_t* seen_indices = nullptr;
+  T* scores = nullptr;         // answered rows x k
+  int32_t* indices = nullptr;  // answered rows x k
+};
+
+template <class T>
+struct Kernels {
+  void* (*open)(const HalfStep<T>&);  // a worker's scratch, or null if there is no memory
+  void (*close)(void*);
+  void (*rows)(const HalfStep<T>&, int64_t first, int64_t last, bool evaluate, void* scratch, Sums&);
+  size_t (*part_size)(int f);
+  void (*part)(const HalfStep<T>&, int64_t i, int64_t k0, int64_t k1, void* scratch, T* out);
+  void (*finish)(const HalfStep<T>&, int64_t i, T* const* parts, int count, void* scratch, Sums&);
+  void (*evaluate)(const HalfStep<T>&, int64_t i, int64_t k0, int64_t k1, Sums&);
+  void (*gram)(const T* x, int64_t n, int d, double* out);
+  void (*rotate)(T* x, int64_t n, int d, int start, int f, const T* basis);
+  void (*top)(const TopK<T>&, int64_t first, int64_t last);
+  void (*pairs)(const T* left, const T* right, int d, const int64_t* rows, const int64_t* columns, int64_t n, T* out);
+};
+
+struct InstructionSet {
+  const char* name;
+  Kernels<float> single;
+  Kernels<double> twice;
+};
+
+namespace baseline {
+const InstructionSet& instruction_set();
+}
+namespace avx2 {
+const InstructionSet& instruction_set();
+}
+namespace avx512 {
+const InstructionSet& instruction_set();
+}
+
+}  // namespace halfstep

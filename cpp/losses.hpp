@@ -1,0 +1,66 @@
+// phi of one cell: value, gradient, curvature in the score z, at the reported scale (squared = (t - z)^2).
+#pragma once
+#include <cmath>
+
+#include "row.hpp"
+
+namespace halfstep::HALFSTEP_ISA {
+
+inline int interval_of(const Loss& loss, double x) {
+  int k = 0;
+  while (k < loss.n_breaks && x > loss.breaks[k]) ++k;
+  return k;
+}
+
+// log(1 + e^x) without overflow.
+inline double softplus(double x) { return (x > 0 ? x : 0.0) + std::log1p(std::exp(-std::fabs(x))); }
+inline double sigmoid(double x) {
+  if (x >= 0) return 1 / (1 + std::exp(-x));
+  const double e = std::exp(x);
+  return e / (1 + e);
+}
+
+inline double loss_value(const Loss& loss, double z, double t) {
+  switch (loss.kind) {
+    case LossKind::squared: return (t - z) * (t - z);
+    case LossKind::plq: {
+      const double x = loss.margin ? t * z : z - t;
+      const int k = interval_of(loss, x);
+      return (loss.a[k] * x + loss.b[k]) * x + loss.c[k];
+    }
+    case LossKind::logistic: return softplus(-t * z);
+    case LossKind::bernoulli: return softplus(z) - t * z;
+    case LossKind::poisson: return std::exp(z) - t * z;
+  }
+  return 0;
+}
+
+// First and second derivative in z; smooth kinds and, away from breaks, PLQ.
+inline void loss_slopes(const Loss& loss, double z, double t, double& gradient, double& curvature) {
+  switch (loss.kind) {
+    case LossKind::squared: gradient = 2 * (z - t), curvature = 2; return;
+    case LossKind::plq: {
+      const double sign = loss.margin ? t : 1.0, x = loss.margin ? t * z : z - t;
+      const int k = interval_of(loss, x);
+      gradient = sign * (2 * loss.a[k] * x + loss.b[k]), curvature = 2 * loss.a[k];
+      return;
+    }
+    case LossKind::logistic: {
+      const double p = sigmoid(-t * z);
+      gradient = -t * p, curvature = p * (1 - p);
+      return;
+    }
+    case LossKind::bernoulli: {
+      const double p = sigmoid(z);
+      gradient = p - t, curvature = p * (1 - p);
+      return;
+    }
+    case LossKind::poisson: {
+      const double e = std::exp(z);
+      gradient = e - t, curvature = e;
+      return;
+    }
+  }
+}
+
+}  // namespace halfstep::HALFSTEP_ISA

@@ -1,0 +1,96 @@
+// What a half-step is, as plain data. Everything below the binding speaks of an own side, whose rows are solved, and
+// another side, which is fixed. Nothing here knows which of the two holds users, items, instances or classifiers.
+//
+// Dimensions (row-major, d = all columns, f = free columns = free_stop - free_start):
+//
+//   own       n_own   x d    pinned columns are read, free columns are written
+//   other     n_other x d    fixed; the free range of the own side is gathered as x, the rest makes offsets
+//   indptr    n_own + 1      cells of own row i are indptr[i] .. indptr[i+1]
+//   indices   cells          rows of `other`
+//   targets, weights         cells, or null and then the constant holds for every cell
+//   offsets   cells          or null: what other terms already contribute to the score of an observed cell
+//   lam       n_own          or null and then lam_all
+//   mu        n_own x f      or null; mu_stride = 0 shares one row
+//   gram      d x d          Gram matrix of the whole other side, dense; null where w0 = 0
+//   spectrum  f              its diagonal on the free range when `other` was rotated so that it is diagonal there
+//   duals     cells          PLQ losses: the dual variable of each cell, kept between sweeps
+//
+// Row i minimises, with the pinned part p_j = sum over pinned columns of own[i] * other[j],
+//
+//   lam_i/2 |b - mu_i|^2 + w0/2 sum_{j unobserved} (p_j + x_j'b)^2
+//                        + 1/2 sum_{j observed} w_j phi(g_j + p_j + x_j'b; t_j)
+#pragma once
+#include <cstdint>
+
+namespace halfstep {
+
+enum class Method : int { exact = 0, cholesky = 1, dual = 2, cg = 3, subspace = 4 };
+enum class LossKind : int { squared = 0, plq = 1, logistic = 2, bernoulli = 3, poisson = 4 };
+
+constexpr int max_breaks = 15;
+
+// A PLQ loss is a x^2 + b x + c on each of breaks + 1 intervals of x = z - t (residual) or x = t z (margin).
+struct Loss {
+  LossKind kind = LossKind::squared;
+  bool margin = false;
+  int n_breaks = 0;
+  double breaks[max_breaks] = {};
+  double a[max_breaks + 1] = {}, b[max_breaks + 1] = {}, c[max_breaks + 1] = {};
+};
+
+template <class T>
+struct HalfStep {
+  int64_t n_own = 0, n_other = 0;
+  int d = 0, free_start = 0, free_stop = 0;
+  T* own = nullptr;
+  const T* other = nullptr;
+  const int64_t* indptr = nullptr;
+  const int32_t* indices = nullptr;
+  const T *targets = nullptr, *weights = nullptr, *offsets = nullptr;
+  T target = 1, weight = 1;
+  const T* lam = nullptr;
+  T lam_all = 0;
+  const T* mu = nullptr;
+  int64_t mu_stride = 0;
+  T w0 = 0;
+  const T *gram = nullptr, *spectrum = nullptr;
+  T* duals = nullptr;
+  Loss loss;
+  Method method = Method::exact;
+  bool nonnegative = false;   // free factors >= 0; the columns from nonnegative_stop on are not constrained
+  int nonnegative_start = 0, nonnegative_stop = 0;  // within the free range
+  double tolerance = 1e-5;    // relative residual (cg), relative duality gap (plq), relative decrement (newton)
+  int max_steps = 100;        // inner iterations of the iterative finishes
+  int block = 64;             // columns solved together by the subspace finish
+  int64_t longest = 0;        // cells of the longest row
+
+  int free() const { return free_stop - free_start; }
+  T penalty(int64_t i) const { return lam ? lam[i] : lam_all; }
+  const T* prior(int64_t i) const { return mu ? mu + i * mu_stride : nullptr; }
+};
+
+// Sums over rows. Kept for each task and added in task order, so they do not depend on the number of threads.
+struct Sums {
+  double data = 0;       // sum_obs w phi(z; t)
+  double squares = 0;    // sum_obs (t - z)^2
+  double scores = 0;     // sum_obs z^2
+  double change = 0;     // sum |b_new - b_old|^2
+  double size = 0;       // sum |b_new|^2
+  double gap = 0;        // largest relative optimality gap of an iterative finish
+  double steps = 0;      // inner iterations
+  int64_t failed = -1;   // first row without a finite solution
+  int64_t repaired = 0;  // rows that needed the float64 retry
+
+  void add(const Sums& more) {
+    data += more.data, squares += more.squares, scores += more.scores;
+    change += more.change, size += more.size, steps += more.steps, repaired += more.repaired;
+    if (more.gap > gap) gap = more.gap;
+    if (failed < 0 || (more.failed >= 0 && more.failed < failed)) failed = more.failed;
+  }
+};
+
+// A row longer than two chunks is accumulated chunk by chunk, so that several threads can share it.
+constexpr int64_t chunk_cells = 8192;
+constexpr int64_t long_row = 2 * chunk_cells;
+
+}  // namespace halfstep

@@ -1,0 +1,99 @@
+// Vectors of the widest width this instruction set has, through the compiler's vector types; no intrinsics.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace halfstep::HALFSTEP_ISA {
+
+#if defined(__AVX512F__)
+constexpr int vector_bytes = 64;
+#elif defined(__AVX__)
+constexpr int vector_bytes = 32;
+#else
+constexpr int vector_bytes = 16;
+#endif
+
+template <class T>
+struct Simd {
+  static constexpr int width = vector_bytes / sizeof(T);
+  typedef T type __attribute__((vector_size(vector_bytes)));
+  typedef T loose __attribute__((vector_size(vector_bytes), aligned(alignof(T)), may_alias));
+};
+template <class T>
+using Vec = typename Simd<T>::type;
+template <class T>
+constexpr int width = Simd<T>::width;
+
+template <class T>
+inline Vec<T> load(const T* p) {
+  return *reinterpret_cast<const typename Simd<T>::loose*>(p);
+}
+template <class T>
+inline void store(T* p, Vec<T> v) {
+  *reinterpret_cast<typename Simd<T>::loose*>(p) = v;
+}
+template <class T>
+inline T horizontal_sum(Vec<T> v) {
+  constexpr int w = width<T>;
+  T part[w];
+  store(part, v);
+  for (int step = w / 2; step > 0; step /= 2)
+    for (int i = 0; i < step; ++i) part[i] += part[i + step];
+  return part[0];
+}
+
+constexpr int round_up(int n, int step) { return (n + step - 1) / step * step; }
+
+// A leading dimension of an odd number of cache lines, so that walking down a column does not hit one cache set.
+template <class T>
+constexpr int padded(int columns) {
+  const int line = 64 / sizeof(T);
+  const int lines = round_up(columns, line) / line;
+  return (lines | 1) * line;
+}
+
+template <class T>
+inline T dot(const T* a, const T* b, int n) {
+  constexpr int w = width<T>;
+  Vec<T> s0 = {}, s1 = {};
+  int i = 0;
+  for (; i + 2 * w <= n; i += 2 * w) {
+    s0 += load(a + i) * load(b + i);
+    s1 += load(a + i + w) * load(b + i + w);
+  }
+  if (i + w <= n) s0 += load(a + i) * load(b + i), i += w;
+  T tail = 0;
+  for (; i < n; ++i) tail += a[i] * b[i];
+  return horizontal_sum<T>(s0 + s1) + tail;
+}
+
+template <class T>
+inline void axpy(T scale, const T* x, T* y, int n) {
+  constexpr int w = width<T>;
+  int i = 0;
+  for (; i + w <= n; i += w) store(y + i, load(y + i) + scale * load(x + i));
+  for (; i < n; ++i) y[i] += scale * x[i];
+}
+
+// In place: v[i][j] <-> v[j][i], by log2(width) rounds of interleaving.
+template <class T, size_t... I>
+inline void interleave(Vec<T> a, Vec<T> b, Vec<T>& low, Vec<T>& high, std::index_sequence<I...>) {
+  constexpr int w = width<T>;
+  low = __builtin_shufflevector(a, b, (int(I) / 2 + (int(I) % 2) * w)...);
+  high = __builtin_shufflevector(a, b, (w / 2 + int(I) / 2 + (int(I) % 2) * w)...);
+}
+template <class T>
+inline void transpose(Vec<T> (&v)[width<T>]) {
+  constexpr int w = width<T>;
+  for (int round = 1; round < w; round *= 2) {
+    Vec<T> next[w];
+#pragma GCC unroll 16
+    for (int i = 0; i < w / 2; ++i)
+      interleave<T>(v[i], v[i + w / 2], next[2 * i], next[2 * i + 1], std::make_index_sequence<size_t(w)>());
+#pragma GCC unroll 16
+    for (int i = 0; i < w; ++i) v[i] = next[i];
+  }
+}
+
+}  // namespace halfstep::HALFSTEP_ISA

@@ -1,0 +1,123 @@
+// One row from its cells to its new values: which finish it takes, what happens when that fails, what it reports.
+#pragma once
+#include "cg.hpp"
+#include "dual.hpp"
+#include "finish.hpp"
+#include "newton.hpp"
+#include "plq.hpp"
+#include "subspace.hpp"
+
+namespace halfstep::HALFSTEP_ISA {
+
+// Adds what the cells k0..k1 of row i cost under the row's present values.
+template <class T>
+void evaluate_cells(const HalfStep<T>& h, int64_t i, int64_t k0, int64_t k1, Sums& sums) {
+  const Cells<T> cells(h, i, k0, k1);
+  const T* other = h.other;
+  double data = 0, squares = 0, scores = 0;
+  for (int64_t k = 0; k < cells.n; ++k) {
+    if (k + prefetch_ahead < cells.n) prefetch_row(other + int64_t(cells.indices[k + prefetch_ahead]) * h.d, h.d);
+    const double plain = dot(cells.own, other + int64_t(cells.indices[k]) * h.d, h.d);
+    const double z = plain + cells.offset(k), t = cells.target(k), w = cells.weight(k);
+    data += w * loss_value(h.loss, z, t);
+    squares += (t - z) * (t - z);
+    scores += plain * plain;
+  }
+  sums.data += data, sums.squares += squares, sums.scores += scores;
+}
+
+// Puts ws.b into the row, or reports the row as failed and leaves it as it was.
+template <class T>
+void put_row(const HalfStep<T>& h, int64_t i, bool solved, const Workspace<T>& ws, Sums& sums) {
+  T* row = h.own + i * h.d + h.free_start;
+  double change = 0, size = 0;
+  for (int c = 0; c < h.free(); ++c) {
+    const double step = double(ws.b[c]) - row[c];
+    change += step * step, size += double(ws.b[c]) * ws.b[c];
+  }
+  if (!solved || !std::isfinite(size)) {
+    if (sums.failed < 0 || i < sums.failed) sums.failed = i;
+    return;
+  }
+  std::memcpy(row, ws.b, sizeof(T) * h.free());
+  sums.change += change, sums.size += size;
+}
+
+// Solves the accumulated quadratic; `again` builds it anew for the float64 retry.
+template <class T, class Again>
+bool solve_or_repair(const HalfStep<T>& h, Workspace<T>& ws, Sums& sums, Again again) {
+  const int f = h.free(), ld = panel_ld<T>(f);
+  again();
+  if (solve_quadratic(ws.quadratic, ld, f, ws.scratch, ws.b)) return true;
+  again();
+  ++sums.repaired;
+  return solve_repaired(ws.quadratic, ld, f, ws.b);
+}
+
+template <class T>
+bool solve_squared(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Workspace<T>& ws, Sums& sums) {
+  const int f = h.free();
+  linearise(cells, ws.s, ws.l);
+  if (h.method == Method::cg) {
+    double gap = 0;
+    const int steps = solve_cg(h, i, cells, ws, gap);
+    sums.steps += steps;
+    if (gap > sums.gap) sums.gap = gap;
+    return true;
+  }
+  if (h.method == Method::subspace && f > h.block) {
+    if (solve_subspace(h, i, cells, ws)) return true;
+    linearise(cells, ws.s, ws.l);
+  }
+  const bool diagonal = h.w0 == 0 || h.spectrum;
+  bool dual = diagonal && h.method != Method::cholesky && cells.n <= f && h.penalty(i) > 0 &&
+              (h.method == Method::dual || dual_work(double(cells.n), f) < primal_work(double(cells.n), f));
+  for (int64_t k = 0; dual && k < cells.n; ++k) dual = ws.s[k] > 0;
+  if (dual) {
+    if (solve_dual(h, i, cells, ws)) return true;
+    linearise(cells, ws.s, ws.l);
+  }
+  return solve_or_repair(h, ws, sums, [&] {
+    accumulate(cells.x, h.d, f, cells.indices, cells.n, ws.s, ws.l, ws.quadratic, ws.panel);
+    add_base(h, i, ws.quadratic, ws.base);
+  });
+}
+
+template <class T>
+void solve_row(const HalfStep<T>& h, int64_t i, bool evaluate, Workspace<T>& ws, Sums& sums) {
+  const Cells<T> cells(h, i);
+  std::memcpy(ws.b, h.own + i * h.d + h.free_start, sizeof(T) * h.free());
+  bool solved;
+  if (h.loss.kind == LossKind::squared && !h.nonnegative)
+    solved = solve_squared(h, i, cells, ws, sums);
+  else if (h.loss.kind == LossKind::plq || h.loss.kind == LossKind::squared)
+    solved = solve_plq(h, i, cells, ws, sums);
+  else
+    solved = solve_newton(h, i, cells, ws, sums);
+  put_row(h, i, solved, ws, sums);
+  if (evaluate) evaluate_cells(h, i, h.indptr[i], h.indptr[i + 1], sums);
+}
+
+// A chunk of a long row: its quadratic, without the terms that do not come from cells.
+template <class T>
+void accumulate_part(const HalfStep<T>& h, int64_t i, int64_t k0, int64_t k1, Workspace<T>& ws, T* out) {
+  const Cells<T> cells(h, i, k0, k1);
+  linearise(cells, ws.s, ws.l);
+  accumulate(cells.x, h.d, h.free(), cells.indices, cells.n, ws.s, ws.l, out, ws.panel);
+}
+
+// A long row from the quadratics of its chunks, added in their order.
+template <class T>
+void finish_parts(const HalfStep<T>& h, int64_t i, T* const* parts, int count, Workspace<T>& ws, Sums& sums) {
+  const int f = h.free(), ld = panel_ld<T>(f);
+  const bool solved = solve_or_repair(h, ws, sums, [&] {
+    std::memcpy(ws.quadratic, parts[0], sizeof(T) * quadratic_size<T>(f));
+    for (int p = 1; p < count; ++p)
+      for (int r = 0; r <= f; ++r)
+        axpy(T(1), parts[p] + ptrdiff_t(r) * ld, ws.quadratic + ptrdiff_t(r) * ld, r < f ? r + 1 : f);
+    add_base(h, i, ws.quadratic, ws.base);
+  });
+  put_row(h, i, solved, ws, sums);
+}
+
+}  // namespace halfstep::HALFSTEP_ISA
