@@ -1,7 +1,7 @@
 """Parameters as JSON and back, with small codecs for what JSON lacks. Must not know files, nor what is saved.
 
-A value that needs a codec is written as {"$codec": name, "value": ...}. Files name the codec, never a type, so
-that decoding runs only functions registered here.
+A value that needs a codec is written as {"$codec": name, "value": ...}. Files name the codec, never a type,
+so that decoding runs only functions registered here.
 """
 
 from __future__ import annotations
