@@ -183,11 +183,11 @@ def checked_ranking(ranked: npt.ArrayLike, n_items: int, k: int | None = None) -
     return best
 
 
-def checked_k(k: object) -> int:
-    """`k` as an int of at least 1, or an error."""
+def checked_k(k: object, name: str = "k") -> int:
+    """`k` as an int of at least 1, or an error about the argument `name`."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise ValueError(
-            f"k={k!r}; expected a whole number of at least 1: how many of the best items to judge."
+            f"{name}={k!r}; expected a whole number of at least 1: a number of items, such as 10."
         )
     return int(k)
 

@@ -81,7 +81,7 @@ class Popularity(_CountedRanker):
 
     def rank(self, seen: Any, n: int, rows: npt.ArrayLike | None = None) -> Ranking:
         """(len, n) positions of the most popular items that are not in `seen`; `rows` changes nothing."""
-        seen, n = self._checked_seen(seen), checked_k(n)
+        seen, n = self._checked_seen(seen), checked_k(n, "n")
         ranking = np.full((seen.shape[0], n), -1, dtype=np.int32)
         for block in _blocks(seen.shape[0], seen.shape[1]):
             # Whoever has s items finds n others among the n + s most popular.
@@ -150,7 +150,7 @@ class ItemKNN(_CountedRanker):
 
         The histories are the rows of `seen`, or with `rows` the training rows at these positions.
         """
-        seen, n = self._checked_seen(seen), checked_k(n)
+        seen, n = self._checked_seen(seen), checked_k(n, "n")
         history = self._history(seen, rows)
         # Columns go by popularity, so that the first of equal scores is the most popular.
         similarity = self.similarity_[:, self.by_popularity_]

@@ -144,6 +144,8 @@ def _held_out_users(
     able = np.flatnonzero(n_cells >= 2)
     if np.ndim(holdout_users):
         users = np.unique(np.asarray(holdout_users))
+        if not len(users):
+            raise ValueError("holdout_users is empty; name at least one row to hold out.")
         if not np.issubdtype(users.dtype, np.integer) or users.min() < 0 or users.max() >= len(n_cells):
             raise ValueError(
                 f"holdout_users must be positions of rows from 0 to {len(n_cells) - 1}; "
@@ -181,6 +183,8 @@ def _cell_times(matrix: Any, cells: Any, timestamps: Any) -> npt.NDArray[Any]:
             f"timestamps has shape {time.shape}; expected ({given.nnz},), one for each stored cell of matrix "
             "in the order of matrix.tocsr().data."
         )
+    if not (np.issubdtype(time.dtype, np.number) or np.issubdtype(time.dtype, np.datetime64)):
+        raise ValueError(f"timestamps holds {time.dtype}; expected numbers or datetimes. Convert them first.")
     missing = np.isnat(time) if np.issubdtype(time.dtype, np.datetime64) else ~np.isfinite(time)
     if missing.any():
         raise ValueError(f"timestamps has {int(missing.sum())} missing values; drop these cells first.")
