@@ -217,7 +217,8 @@ class PiecewiseLoss(Loss):
         return self._table
 
     def native(self) -> tuple[int, int, Floats, Floats]:
-        return self.kind, int(self.form == "margin"), *self._table
+        breaks, coefficients = self._table
+        return self.kind, int(self.form == "margin"), breaks.copy(), coefficients.copy()
 
     def value(self, z: ArrayLike, t: ArrayLike) -> Floats:
         return _pieces.value(*self._table, self._argument(z, t)[0])
