@@ -114,10 +114,8 @@ def pairs_from(X: Any) -> tuple[Any, Any]:
             f"X must be (user, item) pairs of shape (n, 2), got a sparse matrix of shape {X.shape}; "
             "pass np.column_stack([M.row, M.col]) of its COO form M as X and M.data as y"
         )
-    try:  # as objects, so that numpy does not turn the numbers of mixed pairs into text
-        array = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
-    except ValueError as error:
-        raise ValueError("X must be (user, item) pairs of shape (n, 2); its rows differ in length") from error
+    # as objects, so that numpy does not turn the numbers of mixed pairs into text
+    array = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(
             f"X must be (user, item) pairs of shape (n, 2), or a frame with two columns; "
@@ -153,9 +151,8 @@ def _choose(asked: dict[Role, str | Literal[False] | None], found: list[str]) ->
         chosen = column or _detect(role, free)
         if chosen is not None:
             if chosen in names.values():
-                raise ValueError(
-                    f"{role}={chosen!r} is already taken as {next(iter(names))}: name two columns"
-                )
+                other = next(taken for taken, name in names.items() if name == chosen)
+                raise ValueError(f"{role}={chosen!r} is also the {other}; name two different columns")
             names[role] = chosen
         elif role in ("user", "item"):
             raise ValueError(
