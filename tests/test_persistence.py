@@ -1,4 +1,4 @@
-"""Files are whole or absent; models come back bit for bit; damaged and foreign files raise and run nothing."""
+"""Files are whole or absent, models come back bit for bit, damaged or foreign files raise."""
 
 import json
 import os

@@ -101,10 +101,18 @@ def number_objects(values: NDArray[Any], name: str) -> tuple[dict[Any, int], Int
     return dict(numbers), codes
 
 
+def as_series(values: Any) -> nw.Series[Any] | None:
+    """A column of a frame library as narwhals sees it, None for anything else."""
+    if isinstance(values, list | tuple | np.ndarray):  # asking narwhals costs more than finding one id
+        return None
+    series = nw.from_native(values, series_only=True, pass_through=True)
+    return series if isinstance(series, nw.Series) else None
+
+
 def plain_ids(values: Any, name: str) -> NDArray[Any]:
     """Any 1-D column of ids as int64 or as an object array of plain Python values."""
-    series = nw.from_native(values, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series):
+    series = as_series(values)
+    if series is not None:
         refuse_null(series.is_null().to_numpy(), name)
         values = series.to_numpy()
     elif isinstance(values, str | bytes) or not isinstance(values, Iterable):
