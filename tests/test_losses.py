@@ -82,7 +82,7 @@ def composed(loss, r):
     return relu_sum + sum(rehu(s * r + t, tau) for tau, s, t in zip(*loss.rehu, strict=True))
 
 
-@pytest.mark.parametrize(("loss", "formula"), FORMULAS, ids=lambda x: repr(x) if "(" in repr(x)[:30] else "")
+@pytest.mark.parametrize(("loss", "formula"), FORMULAS, ids=[repr(loss) for loss, _ in FORMULAS])
 def test_value_is_the_documented_formula(loss, formula):
     z, t, _ = grid(loss)
     assert_allclose(loss.value(z, t), formula(z, t), rtol=1e-12, atol=1e-13)

@@ -68,7 +68,7 @@ def relative_gap(b, problem):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(8))
 def test_solve_row_is_optimal(loss, seed):
     switches = {name: bool(seed >> bit & 1) for bit, name in enumerate(["offset", "background", "pinned"])}
     problem = random_problem(loss, seed, **switches)

@@ -158,8 +158,8 @@ def _polish(problem: RowProblem, score: Floats) -> Floats:
 
 
 def objective(
-    U: Floats, V: Floats, rows: Any, cols: Any, targets: Floats, weights: Floats, w0: float,
-    lam_own: Any, lam_other: Any, loss: Loss, free_own: Free = None, free_other: Free = None,
+    U: Floats, V: Floats, rows: Any, cols: Any, targets: Floats, weights: Floats, w0: float, lam_own: Any,
+    lam_other: Any, loss: Loss, free_own: Free = None, free_other: Free = None,
 ) -> float:  # fmt: skip
     """sum_obs w phi(z; t) + w0 sum_unobserved z^2 + sum_i lam_i |u_i|^2 + sum_j lam_j |v_j|^2.
 
@@ -185,8 +185,8 @@ def half_step(U: Floats, V: Floats, cells: Any, w0: float, lam: Any, loss: Loss,
 
 
 def alternate(
-    U: Floats, V: Floats, rows: Any, cols: Any, targets: Floats, weights: Floats, w0: float,
-    lam_own: Any, lam_other: Any, loss: Loss, free_own: Free = None, free_other: Free = None, sweeps: int = 10,
+    U: Floats, V: Floats, rows: Any, cols: Any, targets: Floats, weights: Floats, w0: float, lam_own: Any,
+    lam_other: Any, loss: Loss, free_own: Free = None, free_other: Free = None, sweeps: int = 10,
 ) -> tuple[Floats, Floats, list[float]]:  # fmt: skip
     """`sweeps` times own side, then other side. Returns U, V and `objective` after each half-step."""
     U, V, history = np.array(U, dtype=np.float64), np.array(V, dtype=np.float64), []

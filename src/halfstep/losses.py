@@ -46,7 +46,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from halfstep import _pieces
+from halfstep import _pieces, _targets
 from halfstep.errors import one_of
 
 Floats = NDArray[np.float64]
@@ -115,32 +115,10 @@ class Loss(ABC):
         `classes` of a fit to encode later data, which may then hold only one of them. Other losses: targets
         are the numbers themselves and `classes` is None.
         """
-        labels = np.asarray(y)
-        if labels.ndim != 1 or labels.size == 0:
-            raise ValueError(
-                f"y has shape {labels.shape}; expected a non-empty 1-D array, one target for each cell"
-            )
+        expected = f"{self!r} needs {self.domain}"
         if self.form == "margin":
-            return _encode_classes(self, labels, classes)
-        try:
-            if np.iscomplexobj(labels):
-                raise TypeError("complex numbers")
-            targets = labels.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"y holds values that are not numbers ({error}); {self!r} needs {self.domain}. "
-                "Convert y, or use a loss for classes such as 'hinge'"
-            ) from error
-        _reject(
-            ~np.isfinite(targets), labels, f"{self!r} needs {self.domain}. Leave cells without a target out"
-        )
-        low, high = self.target_range
-        _reject(
-            (targets < low) | (targets > high),
-            labels,
-            f"{self!r} needs {self.domain}. Rescale y or change the loss",
-        )
-        return targets, None
+            return _targets.encode_classes(y, classes, expected)
+        return _targets.encode_numbers(y, *self.target_range, expected), None
 
     def decode(self, z: ArrayLike, classes: NDArray[Any] | None = None) -> NDArray[Any]:
         """Predictions in the units of y: the class (z > 0: the second), or the number that z stands for."""
@@ -155,45 +133,6 @@ class Loss(ABC):
 
     def _mean(self, z: Floats) -> Floats:
         return z
-
-
-def _reject(bad: NDArray[np.bool_], y: NDArray[Any], expected: str) -> None:
-    """Raise if any entry is `bad`, showing the first of them."""
-    if bad.any():
-        first = int(np.argmax(bad))
-        raise ValueError(
-            f"y has {int(bad.sum())} invalid values, the first is y[{first}] = {y[first]}; {expected}"
-        )
-
-
-def _is_missing(label: Any) -> bool:
-    try:
-        return label is None or bool(label != label)
-    except TypeError:  # pandas.NA has no truth value
-        return True
-
-
-def _encode_classes(
-    loss: Loss, labels: NDArray[Any], classes: NDArray[Any] | None
-) -> tuple[Floats, NDArray[Any]]:
-    advice = f"{loss!r} needs {loss.domain}"
-    missing = np.frompyfunc(_is_missing, 1, 1)(labels) if labels.dtype == object else labels != labels
-    _reject(missing.astype(bool), labels, f"{advice}. Leave such cells out")
-    if classes is None:
-        try:
-            classes = np.unique(labels)
-        except TypeError as error:
-            raise ValueError(f"y mixes types that cannot be compared ({error}); {advice}") from error
-        if classes.size != 2:
-            shown = ", ".join(map(str, classes[:5].tolist())) + (", ..." if classes.size > 5 else "")
-            raise ValueError(
-                f"y has {classes.size} distinct values ({shown}); {advice}. "
-                "Threshold y first (for instance y >= 4), or use a loss for numbers such as 'absolute'"
-            )
-    known = np.asarray(classes)
-    positive = labels == known[1]
-    _reject(~(positive | (labels == known[0])), labels, f"the classes are {known[0]} and {known[1]}")
-    return np.where(positive, 1.0, -1.0), known
 
 
 class PiecewiseLoss(Loss):
