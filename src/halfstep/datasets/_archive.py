@@ -1,4 +1,4 @@
-"""A published data set as it was downloaded: a folder, a zip, or one file. Knows names and bytes, not their meaning."""
+"""A published data set as downloaded: a folder, a zip, or one file. Knows names and bytes, not meaning."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Archive:
         return [name for name in names if not PurePosixPath(name).name.startswith(".")]
 
     def find(self, pattern: str) -> list[str]:
-        """Members whose file name matches the whole regular expression (case ignored), nearest the top first."""
+        """Members whose file name matches the whole pattern (case ignored), nearest the top first."""
         wanted = re.compile(pattern, re.IGNORECASE)
         return [member for member in self._members if wanted.fullmatch(PurePosixPath(member).name)]
 
     def need(self, pattern: str, shown: str) -> str:
-        """The first member that matches, or an error that says `shown` is missing and what is there instead."""
+        """The first member that matches; else an error says `shown` is missing and what is there."""
         found = self.find(pattern)
         if not found:
             raise FileNotFoundError(

@@ -19,6 +19,7 @@ from ..ids import encode
 from ._columns import Coded, FloatArray, object_array
 from .interactions import Interactions
 
+MOST_INT32 = 2**31 - 1
 DUPLICATES = ("sum", "mean", "max", "count", "last", "error")
 
 
@@ -47,7 +48,8 @@ def assemble(
     timestamp. Labels map ids to titles; an id without one is its own title and counted as unknown.
     """
     one_of("duplicates", duplicates, DUPLICATES)
-    values = np.ones(len(users)) if weights is None else weights
+    # Counting needs no weights: every row is one.
+    values = np.ones(len(users)) if weights is None or duplicates == "count" else weights
     # What cannot be stored as float32 is as unusable as what is no number.
     usable = np.abs(values) <= np.finfo(np.float32).max
     known = (users.codes >= 0) & (items.codes >= 0)
@@ -140,14 +142,10 @@ def _cells(
         at = np.flatnonzero(~new)[0]
         raise ValueError(
             f"{repeated} rows repeat a (user, item) pair, the first ({user_ids[rows[at]]!r}, "
-            f"{item_ids[columns[at]]!r}); duplicates='sum', 'mean', 'max', 'count' or 'last' says how to combine them"
+            f"{item_ids[columns[at]]!r}); duplicates='sum', 'mean', 'max', 'count' or 'last' combines them"
         )
-    sizes = np.diff(np.append(starts, len(rows)))
-    if duplicates == "count":
-        weights = sizes.astype(np.float64)
-    elif repeated:
-        weights = _combine(weights, starts, sizes, duplicates)
     if repeated:
+        weights = _combine(weights, starts, np.diff(np.append(starts, len(rows))), duplicates)
         rows, columns = rows[starts], columns[starts]
         times = None if times is None else np.maximum.reduceat(times, starts)
     indptr = np.zeros(shape[0] + 1, np.int64)
@@ -159,16 +157,19 @@ def _cells(
 
 def _combine(weights: FloatArray, starts: npt.NDArray[Any], sizes: npt.NDArray[Any], how: str) -> FloatArray:
     """One weight for each run of equal pairs that begins at `starts` and has `sizes` rows."""
+    if how == "count":
+        return sizes.astype(np.float64)
     if how == "last":
-        return weights[starts + sizes - 1]
+        return np.asarray(weights[starts + sizes - 1])
     if how == "max":
         return np.asarray(np.maximum.reduceat(weights, starts))
     total = np.add.reduceat(weights, starts)
-    return total / sizes if how == "mean" else total
+    return np.asarray(total / sizes if how == "mean" else total)
 
 
 def _counting_order(codes: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
-    """A stable argsort of small whole numbers in linear time: scipy's CSR to CSC conversion is a counting sort."""
+    """A stable argsort of codes in linear time: scipy's CSR to CSC conversion is a counting sort."""
     n = len(codes)
-    one_each = sparse.csr_array((np.ones(n, np.int8), codes, np.arange(n + 1)), shape=(n, max(size, 1)))
+    places = np.arange(n + 1, dtype=np.int32 if n < MOST_INT32 else np.int64)
+    one_each = sparse.csr_array((np.ones(n, np.int8), codes, places), shape=(n, max(size, 1)))
     return np.asarray(one_each.tocsc().indices)

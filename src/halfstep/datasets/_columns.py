@@ -57,8 +57,8 @@ class Coded:
         if array.dtype.kind in "iu":  # never missing, and `encode` needs no sort
             index, codes = encode(array)
             return cls(codes, index.ids)
-        distinct, codes = np.unique(array, return_inverse=True)
-        return cls(codes, distinct).without(is_missing(distinct))
+        distinct, places = np.unique(array, return_inverse=True)
+        return cls(places, distinct).without(is_missing(distinct))
 
     def without(self, missing: npt.NDArray[np.bool_]) -> Coded:
         """The same column with the marked values turned into missing ones."""
@@ -82,10 +82,10 @@ class Coded:
 
     def expand(self) -> npt.NDArray[Any]:
         """One value for every row; None where missing."""
-        return np.append(self.values.astype(object), None)[self.codes]
+        return np.asarray(object_array([*self.values.tolist(), None])[self.codes])
 
     def with_whole_numbers(self) -> Coded:
-        """Strings that are all plain whole numbers become int64; "007" or "1.0" anywhere keeps all as strings."""
+        """Strings that all are plain whole numbers become int64; a "007" or "1.0" keeps all as text."""
         try:
             numbers = self.values.astype(np.int64)
         except (ValueError, TypeError, OverflowError):
@@ -140,11 +140,11 @@ def numbers_of(column: Any) -> FloatArray:
         if array.dtype.kind in "fiub":
             return array.astype(np.float64, copy=False)
         column = Coded.from_values(array)
-    return np.append(_parse(column.values, float), np.nan)[column.codes]
+    return np.asarray(np.append(_parse(column.values, float), np.nan)[column.codes])
 
 
 def seconds_of(column: Any) -> FloatArray:
-    """A column of times as seconds since 1970 (UTC): numbers as they are, dates and ISO 8601 text converted."""
+    """Times as seconds since 1970 (UTC): numbers as they are, dates and ISO 8601 text converted."""
     if not isinstance(column, Coded):
         array = np.asarray(column)
         if array.dtype.kind == "M":
@@ -153,7 +153,7 @@ def seconds_of(column: Any) -> FloatArray:
         if array.dtype.kind in "fiub":
             return array.astype(np.float64, copy=False)
         column = Coded.from_values(array)
-    return np.append(_parse(column.values, _one_time), np.nan)[column.codes]
+    return np.asarray(np.append(_parse(column.values, _one_time), np.nan)[column.codes])
 
 
 def _one_time(value: Any) -> float:

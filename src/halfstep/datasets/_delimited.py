@@ -1,4 +1,4 @@
-"""Delimited text to columns, fast with NumPy and the standard library, faster with pyarrow, the same result with both.
+"""Delimited text to columns: with NumPy and the standard library, or pyarrow where it pays; the same result.
 
 Knows delimiters, quotes and broken rows. Must not know what a column means.
 """
@@ -22,7 +22,7 @@ ARROW_PAYS_FROM = 4_000_000
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of a text file: ids and labels as `Coded` strings, numbers and times as float64, NaN where unreadable."""
+    """Columns of a text file: `Coded` strings; numbers and times as float64, NaN where unreadable."""
 
     header: list[str]
     text: dict[str, Coded]
@@ -48,16 +48,14 @@ def read_delimited(
 ) -> Table:
     """Read the named columns of `data`.
 
-    `text`, `numbers`, `times`: columns that must be there; times are numbers or ISO dates. `optional`: text columns taken where present. `header`: names
-    when the file has no header line. `quoted=False`: a quote is a character like any other (O*NET).
-    `engine`: "arrow", "python", or None to choose by size and by what is installed.
+    `text`, `numbers`, `times`: columns that must be there; times are numbers or ISO dates. `optional`: text
+    columns taken where present. `header`: names when the file has no header line. `quoted=False`: a quote is
+    a character like any other (O*NET). `engine`: "arrow", "python", or None to choose by size and by what is
+    installed.
     """
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    while comment is not None and data.startswith(comment.encode()):
-        data = data.partition(b"\n")[2]
+    start = header_start(data, comment)
     if header is None:
-        first, _, data = data.partition(b"\n")
-        names = split_line(_decode(first, encoding, file), delimiter, quoted)
+        names, start = read_header(data, start, delimiter, quoted, encoding, file)
     else:
         names = list(header)
     text, numbers, times = list(text), list(numbers), list(times)
@@ -65,19 +63,16 @@ def read_delimited(
     text += [name for name in optional if name in names and name not in text]
     places = {name: names.index(name) for name in dict.fromkeys([*text, *numbers, *times])}
 
-    # A lone carriage return ends a row for pyarrow; published O*NET files carry some inside their fields.
-    stray = data.count(b"\r") != data.count(b"\r\n")
     if engine is None:
         large = len(data) >= ARROW_PAYS_FROM and importlib.util.find_spec("pyarrow") is not None
-        engine = "arrow" if large and not stray else "python"
-    if engine == "arrow" and data.strip():
-        taken = _with_arrow(
-            data, places, len(names), delimiter, quoted, encoding, {*numbers, *times} - {*text}
-        )
+        engine = "arrow" if large else "python"
+    if engine == "arrow":
+        numeric = {*numbers, *times} - {*text}
+        taken = _with_arrow(data, start, places, len(names), delimiter, quoted, encoding, numeric)
     else:
         taken = None
     if taken is None:
-        taken = _with_python(data, places, len(names), delimiter, quoted, encoding, file)
+        taken = _with_python(data[start:], places, len(names), delimiter, quoted, encoding, file)
     columns, rows, broken = taken
     return Table(
         header=names,
@@ -96,6 +91,29 @@ def split_line(line: str, delimiter: str, quoted: bool = True) -> list[str]:
         return []
     fields = next(csv.reader([line], delimiter=delimiter)) if quoted else line.split(delimiter)
     return [field.strip() for field in fields]
+
+
+def header_start(data: bytes, comment: str | None = None) -> int:
+    """Where the first line begins, after a byte order mark and comment lines."""
+    start = 3 if data.startswith(b"\xef\xbb\xbf") else 0
+    while comment is not None and data.startswith(comment.encode(), start):
+        start = _line_end(data, start)
+    return start
+
+
+def read_header(
+    data: bytes, start: int, delimiter: str, quoted: bool, encoding: str, file: str
+) -> tuple[list[str], int]:
+    """The column names of the line at `start`, and where the next line begins."""
+    end = _line_end(data, start)
+    names = split_line(_decode(data[start:end], encoding, file), delimiter, quoted)
+    if not names:
+        raise ValueError(f"{file} is empty; its first line must name the columns")
+    return names, end
+
+
+def _line_end(data: bytes, start: int) -> int:
+    return data.find(b"\n", start) + 1 or len(data)
 
 
 def require_columns(wanted: Sequence[str], found: Sequence[str], file: str) -> None:
@@ -160,6 +178,7 @@ def _is_regular(data: bytes, width: int, delimiter: str) -> bool:
 
 def _with_arrow(
     data: bytes,
+    start: int,
     places: dict[str, int],
     width: int,
     delimiter: str,
@@ -167,11 +186,14 @@ def _with_arrow(
     encoding: str,
     numeric: set[str],
 ) -> tuple[dict[str, Any], int, int] | None:
-    """The same through pyarrow; None where it cannot (the Python path then reads the file or says why not)."""
+    """The same through pyarrow; None where it cannot: the Python path then says why."""
     import pyarrow
     import pyarrow.compute
     import pyarrow.csv
 
+    # A lone carriage return ends a row for pyarrow; published O*NET files carry some inside their fields.
+    if b"\r" in data and data.count(b"\r") != data.count(b"\r\n"):
+        return None
     broken = 0
 
     def count(row: Any) -> str:
@@ -180,10 +202,11 @@ def _with_arrow(
         return "skip"
 
     # Columns are named by place: a header may hold the same name twice.
-    taken = [str(place) for place in places.values()]
+    coded = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+    types = {str(place): pyarrow.string() if name in numeric else coded for name, place in places.items()}
     try:
         table = pyarrow.csv.read_csv(
-            pyarrow.BufferReader(data),
+            pyarrow.BufferReader(pyarrow.py_buffer(data).slice(start)),
             pyarrow.csv.ReadOptions(column_names=[str(i) for i in range(width)], encoding=encoding),
             pyarrow.csv.ParseOptions(
                 delimiter=delimiter,
@@ -192,8 +215,8 @@ def _with_arrow(
                 invalid_row_handler=count,
             ),
             pyarrow.csv.ConvertOptions(
-                include_columns=taken,
-                column_types=dict.fromkeys(taken, pyarrow.string()),
+                include_columns=list(types),
+                column_types=types,
                 strings_can_be_null=False,
             ),
         )

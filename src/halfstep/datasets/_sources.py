@@ -1,4 +1,4 @@
-"""Tables in any form people keep them in, to columns. Knows files, frames and cursors; must not know weights or ids."""
+"""Tables in any form people keep them in, to columns. Knows files, frames and cursors, not their use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import require
 from ._archive import Archive
 from ._columns import Coded, numbers_of, object_array, seconds_of
-from ._delimited import read_delimited, split_line
+from ._delimited import header_start, read_delimited, read_header
 
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 SUFFIX_DELIMITERS = {".tsv": "\t", ".tab": "\t"}
@@ -59,9 +59,12 @@ def _binary_file(path: Path, choose: Chooser) -> Any:
     if parquet:
         import pyarrow.parquet
 
-        with pyarrow.parquet.ParquetFile(path) as file:
-            wanted = list(dict.fromkeys(choose(list(file.schema_arrow.names)).values()))
-            return nw.from_native(file.read(columns=wanted))
+        schema = pyarrow.parquet.read_schema(path)
+        roles = choose(list(schema.names))
+        # Text ids are most often stored as a dictionary: keep it instead of spelling every row out.
+        text = [roles[r] for r in ("user", "item") if pyarrow.types.is_string(schema.field(roles[r]).type)]
+        with pyarrow.parquet.ParquetFile(path, read_dictionary=text) as file:
+            return nw.from_native(file.read(columns=list(dict.fromkeys(roles.values()))))
     import pyarrow.feather
 
     names = _ipc_names(path)
@@ -122,10 +125,10 @@ def _from_text(
     data = Archive(path, "table").read(path.name)
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if delimiter is None:
-        first = data[: data.find(b"\n")] if b"\n" in data else data
+        first = data[:65536].partition(b"\n")[0]
         delimiter = SUFFIX_DELIMITERS.get(suffix) or max(",\t;|", key=lambda mark: first.count(mark.encode()))
-    names = read_header(data, delimiter, path.name)
-    roles = choose(names)
+    names, _ = read_header(data, header_start(data), delimiter, True, "utf-8", path.name)
+    roles = choose(list(names))
     ids = [roles[role] for role in ("user", "item")]
     others = {role: roles[role] for role in ("weight", "timestamp") if role in roles}
     table = read_delimited(
@@ -144,15 +147,6 @@ def _from_text(
     return columns, {"rows": table.rows, "broken_rows": table.broken, "columns": roles}
 
 
-def read_header(data: bytes, delimiter: str, file: str) -> list[Any]:
-    """The column names of a text table."""
-    first = data.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]
-    names = split_line(first.decode("utf-8", "replace"), delimiter)
-    if not names:
-        raise ValueError(f"{file} is empty; the first line must name the columns")
-    return list(names)
-
-
 def _from_rows(source: Any, choose: Chooser) -> tuple[dict[str, Any], dict[str, Any]]:
     """A DB-API cursor, (rows, description), or any iterable of tuples, lists or mappings."""
     description = getattr(source, "description", None)
@@ -160,8 +154,9 @@ def _from_rows(source: Any, choose: Chooser) -> tuple[dict[str, Any], dict[str, 
         source, description = source
     if isinstance(source, (bytes, np.ndarray)) or not isinstance(source, Iterable):
         raise TypeError(
-            f"path_or_frame of type {type(source).__name__} is not a table; give a path, a pandas, polars, pyarrow or "
-            "DuckDB table, a dict of columns, a database cursor, or rows such as [(user, item, weight), ...]"
+            f"path_or_frame of type {type(source).__name__} is not a table; give a path, a pandas, polars, "
+            "pyarrow or DuckDB table, a dict of columns, a database cursor, or rows such as "
+            "[(user, item, weight), ...]"
         )
     rows = list(source)
     if rows and isinstance(rows[0], Mapping):
@@ -188,7 +183,7 @@ def _holds_rows(value: Any) -> bool:
 def _take(
     roles: dict[str, Any], column: Callable[[Any], Any], rows: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The role of a column decides how it is read: ids are coded, weights are numbers, timestamps are seconds."""
+    """The role of a column decides how it is read: ids coded, weights as numbers, times as seconds."""
     read: dict[str, Callable[[Any], Any]]
     read = {
         "user": Coded.from_values,

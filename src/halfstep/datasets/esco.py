@@ -43,8 +43,8 @@ def load_esco(
 
     Returns
     -------
-    Interactions with concept URIs as ids and preferred labels as titles. An occupation or skill without a row in
-    its own file keeps its relations; its title is the one the relations file gives, else its URI.
+    Interactions with concept URIs as ids and preferred labels as titles. An occupation or skill without a row
+    in its own file keeps its relations; its title is the one the relations file gives, else its URI.
     """
     chosen = _checked_weights(weights)
     archive = Archive(path, "ESCO")
@@ -116,7 +116,7 @@ def _checked_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
     for kind, value in weights.items():
         if not np.isfinite(value) or value <= 0:
             raise ValueError(
-                f"weights[{kind!r}]={value!r} must be a positive number; leave {kind!r} out to leave it unloaded"
+                f"weights[{kind!r}]={value!r} must be a positive number; leave {kind!r} out not to load it"
             )
     return {kind: float(value) for kind, value in weights.items()}
 

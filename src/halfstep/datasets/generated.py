@@ -24,10 +24,10 @@ def make_ratings(
 ) -> tuple[npt.NDArray[np.int64], FloatArray, FloatArray]:
     """A MovieLens-shaped rating problem.
 
-    `r_ij = 3.5 + a_i + b_j + p_i'q_j` with normal `a` (sd 0.4), `b` (sd 0.5) and rank-`rank` product (sd 0.6); users
-    and items are drawn with heavy-tailed popularity. Observed ratings add normal noise of sd `noise`, are rounded to
-    whole stars and clipped to 1..5. A fraction `outliers` of them is then replaced by the opposite end of the scale
-    (1 where `r_ij` is above 3, else 5).
+    `r_ij = 3.5 + a_i + b_j + p_i'q_j` with normal `a` (sd 0.4), `b` (sd 0.5) and rank-`rank` product (sd
+    0.6); users and items are drawn with heavy-tailed popularity. Observed ratings add normal noise of sd
+    `noise`, are rounded to whole stars and clipped to 1..5. A fraction `outliers` of them is then replaced by
+    the opposite end of the scale (1 where `r_ij` is above 3, else 5).
 
     Returns
     -------
@@ -63,18 +63,18 @@ def make_implicit(
     exponent: float = 0.8,
     random_state: int | np.random.Generator | None = 0,
 ) -> Any:
-    """A users x items CSR matrix of ones (float32) with exactly `nnz` cells and power-law counts on both sides.
+    """A users x items CSR matrix of ones (float32): exactly `nnz` cells, power-law counts on both sides.
 
-    Users and items are drawn independently, the one of popularity rank r (0, 1, ...) with probability proportional
-    to `(r + 10)^-exponent`; ranks are dealt to row and column numbers at random. Pairs drawn twice are drawn again
-    until all cells are distinct, which flattens the head where the matrix is dense.
+    Users and items are drawn independently, the one of popularity rank r (0, 1, ...) with probability
+    proportional to `(r + 10)^-exponent`; ranks are dealt to row and column numbers at random. Pairs drawn
+    twice are drawn again until all cells are distinct, which flattens the head where the matrix is dense.
     """
     for name, value in (("n_users", n_users), ("n_items", n_items), ("nnz", nnz)):
         _positive(name, value)
     if nnz > n_users * n_items / 2:
         raise ValueError(
-            f"nnz={nnz} is more than half of the {n_users} x {n_items} cells; a power law needs room, ask for at most "
-            f"{n_users * n_items // 2}"
+            f"nnz={nnz} is more than half of the {n_users} x {n_items} cells; a power law needs room, ask "
+            f"for at most {n_users * n_items // 2}"
         )
     rng = np.random.default_rng(random_state)
     user_of, item_of = rng.permutation(n_users), rng.permutation(n_items)
@@ -117,14 +117,16 @@ def make_predictions(
 
         s_ij (2 y_i - 1) + c_j + h_{g(j), i} + e_ij
 
-    with own noise `e` (sd 1) and noise `h` (sd 1) shared by the classifiers of one of 3 families `g`, so that errors
-    are correlated. A third of the classifiers are weak (s = 0.3 everywhere), a third experts (s = 2.5 in one region,
-    0.1 elsewhere), the rest good (s = 1.2); `c` (sd 0.5) is a bias of calibration.
+    with own noise `e` (sd 1) and noise `h` (sd 1) shared by the classifiers of one of 3 families `g`, so that
+    errors are correlated. A third of the classifiers are weak (s = 0.3 everywhere), a third experts (s = 2.5
+    in one region, 0.1 elsewhere), the rest good (s = 1.2); `c` (sd 0.5) is a bias of calibration.
 
     Returns
     -------
-    P : (n_instances, n_classifiers) probabilities of class 1, NaN for the fraction `missing`; every row keeps one
-    y : (n_instances,) 0.0 or 1.0, NaN where unlabelled; the fraction `labels` is labelled, both classes among them
+    P : (n_instances, n_classifiers) probabilities of class 1, NaN for the fraction `missing`; every row keeps
+        one
+    y : (n_instances,) 0.0 or 1.0, NaN where unlabelled; the fraction `labels` is labelled, both classes among
+        them
     y_true : (n_instances,) 0 or 1 for all
     """
     rng = np.random.default_rng(random_state)
@@ -160,7 +162,7 @@ def make_predictions(
 def _power_law(rng: np.random.Generator, size: int, draws: int, exponent: float) -> npt.NDArray[np.int64]:
     """Ranks 0..size-1 with probability proportional to (rank + 10)^-exponent."""
     cumulative = np.cumsum((np.arange(size) + 10.0) ** -exponent)
-    return np.searchsorted(cumulative, rng.random(draws) * cumulative[-1], side="right")
+    return np.asarray(np.searchsorted(cumulative, rng.random(draws) * cumulative[-1], side="right"))
 
 
 def _positive(name: str, value: Any, least: int = 1) -> None:

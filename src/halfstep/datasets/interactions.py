@@ -1,4 +1,4 @@
-"""`Interactions`: a users x items matrix of weights that still knows its ids, its titles and what was left out.
+"""`Interactions`: a users x items matrix of weights that knows its ids, titles and what was left out.
 
 Every loader returns one. Must not know any file format.
 """
@@ -49,7 +49,7 @@ class Interactions:
         matrix = sparse.csr_array(self.matrix, dtype=np.float32)
         if self.timestamps is not None and len(self.timestamps) != matrix.nnz:
             raise ValueError(
-                f"timestamps has {len(self.timestamps)} values; the matrix stores {matrix.nnz} cells, one for each"
+                f"timestamps has {len(self.timestamps)} values; the matrix stores {matrix.nnz} cells"
             )
         if not matrix.has_canonical_format:
             if self.timestamps is not None:
@@ -121,8 +121,8 @@ class Interactions:
     def to_frame(self, backend: str | None = None) -> Any:
         """One row for each cell: `user`, `item`, `weight` and, where known, `timestamp`.
 
-        `backend`: "pandas", "polars", "pyarrow" or "dict" (of arrays). None gives pandas where it is installed,
-        else a dict.
+        `backend`: "pandas", "polars", "pyarrow" or "dict" (of arrays). None gives pandas where it is
+        installed, else a dict.
         """
         one_of("backend", backend, [None, "pandas", "polars", "pyarrow", "dict"])
         rows = np.repeat(np.arange(self.shape[0]), np.diff(self.matrix.indptr))

@@ -22,14 +22,14 @@ def load_movielens(path: str | os.PathLike[str], *, engine: str | None = None) -
 
     Parameters
     ----------
-    path : the folder or zip as downloaded: ml-100k (`u.data`), ml-1m and ml-10m (`ratings.dat`), ml-20m, 25m, 32m
-        and latest (`ratings.csv`).
+    path : the folder or zip as downloaded: ml-100k (`u.data`), ml-1m and ml-10m (`ratings.dat`), ml-20m, 25m,
+        32m and latest (`ratings.csv`).
     engine : "arrow", "python" or None to choose; the result is the same.
 
     Returns
     -------
-    Interactions with whole numbers as ids. A user who rated a movie twice keeps the later rating. Movies nobody
-    rated are no columns; `report["movies_without_ratings"]` counts them.
+    Interactions with whole numbers as ids. A user who rated a movie twice keeps the later rating. Movies
+    nobody rated are no columns; `report["movies_without_ratings"]` counts them.
     """
     archive = Archive(path, "MovieLens")
     if archive.find(r"ratings\.csv"):

@@ -1,4 +1,4 @@
-"""O*NET, the US database of occupations, from its official text files; and work-activity weights made from it.
+"""O*NET, the US database of occupations, from its official text files; and activity weights made from it.
 
 Knows the file layout. Must not know models.
 """
@@ -42,13 +42,15 @@ def load_onet(
         - "technology": software and tools; weight 5.0 for a hot technology, 1.0 for any other.
         - "activities": detailed work activities, through the tasks linked to them. The weight is the mean
           importance (scale IM, 1 to 5) of the occupation's tasks linked to the activity, or the sum with
-          combine="sum". Activities none of whose tasks is rated weigh 1.0. Without `Task Ratings.txt` the weight
-          is the number of those tasks; a warning and `report["weight"]` say so.
-        - "tasks": the tasks themselves, weight their importance; needs `Task Ratings.txt`. Every task id belongs
-          to one occupation, so nothing is shared and nothing can be recommended: take "activities" for that.
+          combine="sum". Activities none of whose tasks is rated weigh 1.0. Without `Task Ratings.txt` the
+          weight is the number of those tasks; a warning and `report["weight"]` say so.
+        - "tasks": the tasks themselves, weight their importance; needs `Task Ratings.txt`. Every task id
+          belongs to one occupation, so nothing is shared and nothing can be recommended: take "activities"
+          for that.
         - "iwa": intermediate work activities, weights as in the file; zero means no cell.
     combine : "mean" or "sum", for kind="activities".
-    titles : folder or zip of the O*NET text files to take titles from, for kind="iwa" where they lie elsewhere.
+    titles : folder or zip of the O*NET text files to take titles from, for kind="iwa" where they lie
+        elsewhere.
 
     Returns
     -------
@@ -116,7 +118,7 @@ def _activities(archive: Archive, combine: str) -> Interactions:
 def _only_rated(
     occupations: Coded, activities: Coded, weights: FloatArray, report: dict[str, Any]
 ) -> tuple[Coded, Coded, FloatArray]:
-    """Leave unrated links out where their pair has a rated one; where it has none, one stays at the least weight."""
+    """Drop unrated links of pairs that have a rated one; of other pairs keep one, at the least weight."""
     pair = occupations.codes.astype(np.int64) * (len(activities.values) + 1) + activities.codes
     rated = ~np.isnan(weights)
     unrated_pair = ~np.isin(pair, pair[rated])
@@ -138,8 +140,8 @@ def _tasks(archive: Archive, combine: str) -> Interactions:
     rated = set(tasks.values[np.unique(tasks.codes[tasks.codes >= 0])])
     report["tasks_without_rating"] = sum(task not in rated for task in labels)
     warn(
-        "every O*NET task id belongs to one occupation, so an occupation x task matrix shares nothing and cannot "
-        "recommend; kind='activities' is shared between occupations"
+        "every O*NET task id belongs to one occupation, so an occupation x task matrix shares nothing and "
+        "cannot recommend; kind='activities' is shared between occupations"
     )
     return _finish(
         archive,

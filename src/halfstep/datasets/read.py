@@ -21,7 +21,8 @@ COMMON_NAMES: dict[str, tuple[str, ...]] = {
     "item": (
         "item", "itemid", "items", "movie", "movieid", "product", "productid", "article", "articleid", "book",
         "bookid", "isbn", "song", "songid", "track", "trackid", "artist", "artistid", "sku", "asin", "page",
-        "content", "contentid", "iid", "skill", "skillid", "skilluri", "technology", "activity", "task", "taskid",
+        "content", "contentid", "iid", "skill", "skillid", "skilluri", "technology", "activity", "task",
+        "taskid",
     ),
     "weight": (
         "weight", "rating", "score", "stars", "importance", "count", "counts", "clicks", "views", "plays",
@@ -49,22 +50,24 @@ def read_interactions(
 
     Parameters
     ----------
-    path_or_frame : a CSV or TSV file (also .gz), a Parquet (.parquet, .pq) or Arrow IPC file (.arrow, .feather,
-        .ipc); a pandas, polars, pyarrow or DuckDB table; a dict of columns; a DB-API cursor, (rows, description),
-        or any iterable of tuples or mappings.
-    user, item, weight, timestamp : column names, or positions for rows without names. None takes a column with a
-        common name (user_id, movieId, rating, clicks, ...); rows without names are taken in this order.
-        `report["columns"]` says what was taken for what. False takes no weight or timestamp column.
-    duplicates : what becomes of a pair that comes more than once: "sum", "mean", "max", "last" (by timestamp where
-        there is one, else by row), "count" (how often it comes; the weight column is not used), or "error".
+    path_or_frame : a CSV or TSV file (also .gz), a Parquet (.parquet, .pq) or Arrow IPC file (.arrow,
+        .feather, .ipc); a pandas, polars, pyarrow or DuckDB table; a dict of columns; a DB-API cursor, (rows,
+        description), or any iterable of tuples or mappings.
+    user, item, weight, timestamp : column names, or positions for rows without names. None takes a column
+        with a common name (user_id, movieId, rating, clicks, ...); rows without names are taken in this
+        order. `report["columns"]` says what was taken for what. False takes no weight or timestamp column.
+    duplicates : what becomes of a pair that comes more than once: "sum", "mean", "max", "last" (by timestamp
+        where there is one, else by row), "count" (how often it comes; the weight column is not used), or
+        "error".
     delimiter : for text files; None guesses from the file name and the first line.
     engine : "arrow" or "python" for text files; None chooses by size. The result is the same.
 
     Returns
     -------
-    Interactions. Weights are 1 where there is no weight column. Ids are int64 where all are plain whole numbers,
-    so "007" stays text; they are sorted. Timestamps are seconds since 1970, dates and ISO 8601 text converted. Rows
-    without an id, a finite weight or a timestamp are left out, counted in `report`, and mentioned in a warning.
+    Interactions. Weights are 1 where there is no weight column. Ids are int64 where all are plain whole
+    numbers, so "007" stays text; they are sorted. Timestamps are seconds since 1970, dates and ISO 8601 text
+    converted. Rows without an id, a finite weight or a timestamp are left out, counted in `report`, and
+    mentioned in a warning.
     """
     one_of("duplicates", duplicates, DUPLICATES)
     one_of("engine", engine, [None, "arrow", "python"])
@@ -73,7 +76,6 @@ def read_interactions(
         path_or_frame, lambda names: choose_columns(names, given), delimiter=delimiter, engine=engine
     )
     if duplicates == "count":
-        columns.pop("weight", None)
         report["columns"].pop("weight", None)
     return assemble(
         columns["user"],
@@ -91,8 +93,8 @@ def read_interactions(
 def choose_columns(names: Sequence[Any], given: dict[str, Any]) -> dict[str, Any]:
     """Role to column name: those given, and for the others the first common name that is there.
 
-    A role whose given value is False has no column. `user` and `item` must be found, `weight` and `timestamp` need
-    not be.
+    A role whose given value is False has no column. `user` and `item` must be found, `weight` and `timestamp`
+    need not be.
     """
     chosen: dict[str, Any] = {}
     for role, wanted in given.items():
