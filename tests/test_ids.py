@@ -124,7 +124,7 @@ def test_extend_appends_unseen_ids_in_order_of_appearance():
 def test_unknown_id_names_the_side_and_close_matches():
     index = Index(["Python", "SQL", "Pytorch", "C++"], name="skill")
     with pytest.raises(
-        UnknownIdError, match=r"unknown skill id 'python'; there are 4 skill ids: 'Python'"
+        UnknownIdError, match=r"unknown skill id 'python'; there are 4 skill ids, such as 'Python'"
     ) as caught:
         index.position("python")
     assert caught.value.suggestions[0] == "Python"
@@ -136,6 +136,8 @@ def test_unknown_id_names_the_side_and_close_matches():
         Index(["41", "42"]).position(42)
     with pytest.raises(UnknownIdError, match=r"unknown id '--5'"):
         Index([5]).position("--5")
+    with pytest.raises(UnknownIdError, match=r"unknown id '9999"):
+        Index([5]).position("9" * 5000)
 
 
 def test_suggestions_in_a_large_index_look_at_ids_that_start_alike():

@@ -191,6 +191,7 @@ def called(name: str) -> str:
 
 
 def objects(values: Sequence[Any]) -> NDArray[Any]:
+    """A 1-D object array of the values, whatever they are."""
     return np.fromiter(values, dtype=object, count=len(values))  # np.array would unpack tuples
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any, Literal
 
 import narwhals as nw
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from halfstep._plain_ids import (
     IntLookup,
     Ints,
+    as_series,
     called,
     distinct_by_appearance,
     is_int64,
@@ -37,7 +38,7 @@ from halfstep.errors import UnknownIdError, close_matches
 Kind = Literal["range", "int", "str", "object"]
 
 MAX_IDS = 2**31 - 1  # row numbers are int32 in the core
-_SUGGEST_AMONG = 5_000  # fuzzy matching is slow; an unknown id must not stall a server with millions of ids
+_SUGGEST_AMONG = 2_000  # fuzzy matching is slow; an unknown id must not stall a server with millions of ids
 _TENSORS: dict[str, dict[str, type]] = {  # what `Index.to_state` stores for each kind
     "range": {},
     "int": {"ids": np.int64},
@@ -217,9 +218,8 @@ class Index:
 
     def _summary(self) -> str:
         first = ", ".join(map(repr, self.take(np.arange(min(3, len(self)))).tolist()))
-        return (
-            f"{len(self)} {called(self.name)}" + (f": {first}" if first else "") + ", ..." * (len(self) > 3)
-        )
+        link = ", such as " if len(self) > 3 else ": " if first else ""
+        return f"{len(self)} {called(self.name)}{link}{first}"
 
     def _unknown(self, wanted: Any, n_unknown: int, n_wanted: int) -> UnknownIdError:
         near = self._near(wanted)
@@ -232,14 +232,16 @@ class Index:
     def _near(self, wanted: Any) -> list[Any]:
         """Up to three known ids near `wanted`: its text as another type if known, else close texts."""
         text = str(wanted)
-        if isinstance(wanted, str) and text.strip().removeprefix("-").isdecimal() and int(text) in self:
+        digits = text[:20].strip().removeprefix("-")  # int64 has at most 19
+        if isinstance(wanted, str) and len(text) <= 20 and digits.isdecimal() and int(text) in self:
             return [int(text)]
         if not isinstance(wanted, str) and text in self:
             return [text]
         known = self.take(np.arange(min(len(self), _SUGGEST_AMONG))).tolist()
         if len(self) > _SUGGEST_AMONG and self._ids is not None and self._ids.dtype == object:
             start = text[:3].casefold()
-            known = [id for id in self._ids if str(id)[:3].casefold() == start][:_SUGGEST_AMONG]
+            alike = (id for id in self._ids if str(id)[:3].casefold() == start)
+            known = list(islice(alike, _SUGGEST_AMONG))
         return close_matches(wanted, known)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -293,8 +295,8 @@ def encode(values: Any, name: str = "") -> tuple[Index, NDArray[np.int32]]:
     ids keep the order of appearance; so the result does not depend on the frame library of the column.
     Null and NaN ids raise with their count and the first row.
     """
-    series = nw.from_native(values, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series) and series.dtype == nw.String:
+    series = as_series(values)
+    if series is not None and series.dtype == nw.String:
         refuse_null(series.is_null().to_numpy(), name)
         return _sort_texts(*_factorise_texts(series), name)
     plain = plain_ids(values, name)
