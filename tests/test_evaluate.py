@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import BaseEstimator
@@ -112,6 +112,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @given(seeds, st.integers(1, 5))
+@settings(deadline=None)
 def test_leave_k_out_loses_and_leaks_no_cell(seed, k):
     matrix = random_matrix(seed)
     split = leave_k_out(matrix, k, random_state=seed)
@@ -124,6 +125,7 @@ def test_leave_k_out_loses_and_leaks_no_cell(seed, k):
 
 
 @given(seeds, st.floats(0.05, 0.95), st.sampled_from([0.1, 0.5, 3, 10]))
+@settings(deadline=None)
 def test_strong_generalisation_loses_and_leaks_no_cell(seed, fold_in, holdout):
     matrix = random_matrix(seed)
     split = strong_generalisation(matrix, holdout, fold_in, random_state=seed)
@@ -147,6 +149,7 @@ def test_strong_generalisation_takes_named_users():
 
 
 @given(seeds, st.floats(0.1, 0.5))
+@settings(deadline=None)
 def test_time_split_trains_on_the_past_and_counts_what_it_drops(seed, share):
     matrix = random_matrix(seed)
     times = np.random.default_rng(seed).integers(0, 50, matrix.nnz)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.metrics import average_precision_score, ndcg_score
@@ -60,6 +60,7 @@ def cases(draw):
 
 
 @given(cases())
+@settings(deadline=None)
 def test_all_metrics_match_the_oracle(case):
     ranked, gains, k = case
     relevant = sparse.csr_matrix(gains)
@@ -74,6 +75,7 @@ def test_all_metrics_match_the_oracle(case):
 
 
 @given(cases())
+@settings(deadline=None)
 def test_metrics_lie_between_0_and_1(case):
     ranked, gains, k = case
     for metric in RELEVANCE:
@@ -87,6 +89,7 @@ def test_metrics_lie_between_0_and_1(case):
 
 
 @given(cases(), st.randoms(use_true_random=False))
+@settings(deadline=None)
 def test_names_of_items_and_order_of_users_do_not_matter(case, random):
     ranked, gains, k = case
     n_users, n_items = gains.shape
@@ -106,6 +109,7 @@ def test_names_of_items_and_order_of_users_do_not_matter(case, random):
 
 
 @given(cases())
+@settings(deadline=None)
 def test_a_perfect_ranking_scores_1(case):
     _, gains, k = case
     perfect = np.argsort(-gains, axis=1, kind="stable")
@@ -120,6 +124,7 @@ def test_a_perfect_ranking_scores_1(case):
 
 
 @given(cases())
+@settings(deadline=None)
 def test_precision_and_recall_count_the_same_hits(case):
     ranked, gains, k = case
     relevant = sparse.csr_matrix(gains)
