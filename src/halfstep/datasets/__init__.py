@@ -7,6 +7,7 @@ from .interactions import Interactions
 from .movielens import load_movielens
 from .onet import load_onet
 from .read import read_interactions
+from .sample import load_sample_skills
 
 __all__ = [
     "DataWarning",
@@ -14,6 +15,7 @@ __all__ = [
     "load_esco",
     "load_movielens",
     "load_onet",
+    "load_sample_skills",
     "make_implicit",
     "make_predictions",
     "make_ratings",
