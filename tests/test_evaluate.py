@@ -1,6 +1,7 @@
 """The evaluator against a table worked out by hand; splits lose and leak nothing; intervals cover."""
 
 import json
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -227,6 +228,29 @@ def test_the_callers_models_are_not_changed():
     evaluate([model], matrix, "leave_k_out", k=2, baselines=False, random_state=0, n_bootstrap=10)
     assert not hasattr(model, "fitted_on_")
     assert (matrix != before).nnz == 0
+
+
+class Recorder(Popularity):
+    """Notes what the evaluator hands over."""
+
+    calls: ClassVar[list[tuple[object, ...]]] = []
+
+    def rank(self, seen, n, rows=None):
+        self.calls.append((seen, n, rows))
+        return super().rank(seen, n, rows)
+
+
+def test_known_users_are_ranked_by_position_and_new_ones_folded_in():
+    matrix = random_matrix()
+    for split in (leave_k_out(matrix, 2, random_state=0), strong_generalisation(matrix, random_state=0)):
+        Recorder.calls.clear()
+        evaluate(Recorder(), split, k=(2, 4), baselines=False, n_bootstrap=5)
+        [(seen, n, rows)] = Recorder.calls
+        assert (seen != split.seen).nnz == 0
+        assert n == 4
+        assert (rows is None) == (split.protocol == "strong_generalisation")
+        if rows is not None:
+            np.testing.assert_array_equal(rows, split.users)
 
 
 def test_results_repeat_with_the_seed():
