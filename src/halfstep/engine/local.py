@@ -1,0 +1,205 @@
+"""Half-steps on this machine: Gram matrix, common rotation, one call into the core."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfstep import _core
+from halfstep.engine.problem import METHODS, Problem, Solver
+from halfstep.errors import RowError
+from halfstep.observations import Observations, Values
+
+
+def thread_count(n_threads: int | None) -> int:
+    """The cores this process may use, or the number asked for."""
+    if n_threads is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if n_threads < 1:
+        raise ValueError(f"n_threads={n_threads} must be at least 1, or None for all cores.")
+    return int(n_threads)
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """Runs half-steps in this process. The result has the same bits for any number of threads."""
+
+    n_threads: int | None = None
+
+    def open(self, problem: Problem, factors: list[NDArray[Any]], solver: Solver) -> LocalSession:
+        """Start from `factors`, one (n, d) array for each side, which the session takes over and changes."""
+        return LocalSession(problem, factors, solver, thread_count(self.n_threads))
+
+
+class LocalSession:
+    """A factorisation under way: the factors of both sides and what is known about them."""
+
+    def __init__(self, problem: Problem, factors: list[NDArray[Any]], solver: Solver, n_threads: int) -> None:
+        self.problem = problem
+        self.factors = factors
+        self.solver = solver
+        self.n_threads = n_threads
+        self._grams: list[NDArray[np.float64] | None] = [None, None]
+        self._duals: list[NDArray[Any] | None] = [None, None]
+
+    def gram(self, side: int) -> NDArray[np.float64]:
+        """Gram matrix of one side, (d, d) float64, computed once after each change."""
+        known = self._grams[side]
+        if known is None:
+            known = self._grams[side] = _core.gram(self.factors[side], self.n_threads)
+        return known
+
+    def half_step(self, side: int, evaluate: bool = False) -> dict[str, float]:
+        """Solve every row of `side` against the other one, in place; returns the core's sums over rows."""
+        w0 = self.problem.background
+        spectrum = self._rotate(side) if w0 > 0 and self._wants_rotation() else None
+        if not self.problem.loss.is_quadratic and self.problem.loss.is_plq and self._duals[side] is None:
+            self._duals[side] = np.zeros(len(self.problem.observations), self.factors[side].dtype)
+        sums = solve_rows(
+            self.problem,
+            side,
+            self.factors[side],
+            self.factors[1 - side],
+            self.solver,
+            gram=self.gram(1 - side) if w0 > 0 else None,
+            spectrum=spectrum,
+            duals=self._duals[side],
+            evaluate=evaluate,
+            n_threads=self.n_threads,
+        )
+        self._grams[side] = None
+        return sums
+
+    def evaluate(self) -> dict[str, float]:
+        """The core's sums over cells for the present factors."""
+        return evaluate_cells(self.problem, self.factors[0], self.factors[1], self.n_threads)
+
+    def penalty(self, side: int) -> float:
+        return self.problem.sides[side].cost(self.factors[side], self._grams[side])
+
+    def overlap(self) -> float:
+        """<U'U, V'V>: the sum of z^2 over all cells, observed or not."""
+        return float(np.sum(self.gram(0) * self.gram(1)))
+
+    def snapshot(self) -> list[NDArray[Any]]:
+        return [factors.copy() for factors in self.factors]
+
+    def _wants_rotation(self) -> bool:
+        """A diagonal background makes the dual and iterative finishes cheap. It needs columns that nobody pinned."""
+        sides, d = self.problem.sides, self.factors[0].shape[1]
+        whole = all(side.columns(d) == (0, d) and side.nonnegative is None for side in sides)
+        return (
+            whole
+            and all(side.prior is None for side in sides)
+            and self.problem.loss.is_quadratic
+            and self.solver.method != "cholesky"
+        )
+
+    def _rotate(self, side: int) -> NDArray[np.float64]:
+        """Turn both sides by the eigenvectors of the other side's Gram matrix: no score changes, the Gram is diagonal."""
+        values, basis = symmetric_eigen(self.gram(1 - side))
+        basis = np.ascontiguousarray(basis, self.factors[side].dtype)
+        _core.rotate(self.factors[1 - side], basis, 0, self.n_threads)
+        if self.solver.method in ("cg", "subspace"):  # the others do not read the old rows
+            _core.rotate(self.factors[side], basis, 0, self.n_threads)
+        self._grams[1 - side] = np.diag(values)
+        return values
+
+
+def solve_rows(
+    problem: Problem,
+    side: int,
+    own: NDArray[Any],
+    other: NDArray[Any],
+    solver: Solver,
+    *,
+    gram: NDArray[np.float64] | None,
+    spectrum: NDArray[np.float64] | None = None,
+    duals: NDArray[Any] | None = None,
+    evaluate: bool = False,
+    n_threads: int = 1,
+    cells: Observations | None = None,
+) -> dict[str, float]:
+    """One call into the core: every row of `own` in place. `cells` replaces those of the problem, for new rows."""
+    dtype, d = own.dtype, own.shape[1]
+    spec = problem.sides[side]
+    start, stop = spec.columns(d)
+    cells = problem.cells(side) if cells is None else cells
+    per_row = isinstance(spec.penalty, np.ndarray)
+    low, high = spec.nonnegative or (start, start)
+    sums = _core.half_step(
+        own=own,
+        other=other,
+        **_cell_arguments(cells, dtype),
+        loss=problem.loss.native(),
+        free_start=start,
+        free_stop=stop,
+        lam=np.ascontiguousarray(spec.penalty, dtype) if per_row else None,
+        lam_all=0.0 if per_row else float(spec.penalty),
+        mu=None if spec.prior is None else np.ascontiguousarray(spec.prior, dtype),
+        w0=problem.background,
+        gram=None if gram is None else np.ascontiguousarray(gram, dtype),
+        spectrum=None if spectrum is None else np.ascontiguousarray(spectrum, dtype),
+        duals=duals,
+        method=METHODS[solver.method],
+        nonnegative_start=low - start,
+        nonnegative_stop=high - start,
+        tolerance=solver.tolerance,
+        max_steps=solver.max_steps,
+        block=solver.block,
+        evaluate=evaluate,
+        n_threads=n_threads,
+    )
+    if sums["failed"] >= 0:
+        raise RowError(
+            f"row {int(sums['failed'])} of side {side} has no finite solution. Its penalty is too small for its data: "
+            "raise `reg`, lower the rank, or look for huge weights or targets in that row."
+        )
+    return sums
+
+
+def evaluate_cells(problem: Problem, own: NDArray[Any], other: NDArray[Any], n_threads: int) -> dict[str, float]:
+    """The core's sums over the observed cells."""
+    return _core.evaluate(
+        own=own,
+        other=other,
+        **_cell_arguments(problem.observations, own.dtype),
+        loss=problem.loss.native(),
+        n_threads=n_threads,
+    )
+
+
+def _cell_arguments(cells: Observations, dtype: Any) -> dict[str, Any]:
+    def split(values: Values, name: str) -> dict[str, Any]:
+        if isinstance(values, np.ndarray):
+            return {name + "s": np.ascontiguousarray(values, dtype), name: 0.0}
+        return {name + "s": None, name: float(values)}
+
+    return {
+        "indptr": cells.indptr,
+        "indices": cells.indices,
+        **split(cells.targets, "target"),
+        **split(cells.weights, "weight"),
+    }
+
+
+def symmetric_eigen(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Eigenvalues (>= 0) and eigenvectors of a Gram matrix, on one BLAS thread.
+
+    BLAS threads would fight with our own for the cores, and the bits would depend on how many there are.
+    """
+    with _blas().limit(limits=1, user_api="blas"):
+        values, vectors = np.linalg.eigh(matrix)
+    return np.maximum(values, 0.0), vectors
+
+
+@cache
+def _blas() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
