@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.stats import rankdata
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
@@ -105,9 +104,7 @@ def novelty(ranked: npt.ArrayLike, item_counts: npt.ArrayLike, n_users: int, k: 
     return _mean_over_items(best, -np.log2((counts + 1.0) / (n_users + 1.0)))
 
 
-def popularity_bias(
-    ranked: npt.ArrayLike, relevant: Any, item_counts: npt.ArrayLike, k: int | None = None
-) -> Floats:
+def popularity_bias(ranked: npt.ArrayLike, relevant: Any, item_counts: npt.ArrayLike, k: int | None = None) -> Floats:
     """Mean popularity percentile of the k best minus that of the user's relevant items; between -1 and 1.
 
     An item's percentile is the share of items less popular than it, ties counting half. Above 0 the ranking
@@ -120,7 +117,9 @@ def popularity_bias(
             f"item_counts has {len(counts)} entries but relevant has {judged.relevant.shape[1]} items; "
             "give one count for each item."
         )
-    percentile = (rankdata(counts) - 0.5) / len(counts)
+    in_order = np.sort(counts)
+    less, not_more = np.searchsorted(in_order, counts), np.searchsorted(in_order, counts, side="right")
+    percentile = (less + not_more) / (2.0 * len(counts))
     wanted = np.add.reduceat(percentile[judged.relevant.indices], judged.relevant.indptr[:-1])
     bias = _mean_over_items(judged.ranked, percentile) - wanted / judged.n_relevant
     return np.where((judged.ranked >= 0).any(axis=1), bias, 0.0)
@@ -144,9 +143,7 @@ def checked_cells(name: str, matrix: Any) -> Any:
     cells = sparse.csr_matrix(matrix, dtype=np.float64, copy=True)
     cells.sum_duplicates()
     if not np.isfinite(cells.data).all():
-        raise ValueError(
-            f"{name} stores NaN or infinite values; remove these cells, absent cells are not stored."
-        )
+        raise ValueError(f"{name} stores NaN or infinite values; remove these cells, absent cells are not stored.")
     if (cells.data < 0).any():
         raise ValueError(
             f"{name} stores negative values (smallest {cells.data.min():g}); rankings are judged by what "
@@ -177,8 +174,7 @@ def checked_ranking(ranked: npt.ArrayLike, n_items: int, k: int | None = None) -
     twice = ((in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)).any(axis=1)
     if twice.any():
         raise ValueError(
-            f"ranked lists an item twice in row {int(np.argmax(twice))}; a ranking names each item "
-            "at most once."
+            f"ranked lists an item twice in row {int(np.argmax(twice))}; a ranking names each item at most once."
         )
     return best
 
@@ -186,9 +182,7 @@ def checked_ranking(ranked: npt.ArrayLike, n_items: int, k: int | None = None) -
 def checked_k(k: object, name: str = "k") -> int:
     """`k` as an int of at least 1, or an error about the argument `name`."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise ValueError(
-            f"{name}={k!r}; expected a whole number of at least 1: a number of items, such as 10."
-        )
+        raise ValueError(f"{name}={k!r}; expected a whole number of at least 1: a number of items, such as 10.")
     return int(k)
 
 
@@ -232,9 +226,7 @@ def _judge(ranked: npt.ArrayLike, relevant: Any, k: int | None) -> _Judged:
         )
     users = np.flatnonzero(np.diff(cells.indptr))
     if not len(users):
-        raise ValueError(
-            "relevant has no positive cell, so no user can be judged; hold some cells out first."
-        )
+        raise ValueError("relevant has no positive cell, so no user can be judged; hold some cells out first.")
     best, cells = best[users], cells[users]
     n_rows, n_items = cells.shape
     keys = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(cells.indptr)) * n_items + cells.indices
