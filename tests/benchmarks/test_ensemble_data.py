@@ -4,6 +4,7 @@ import ensemble_data as data
 import numpy as np
 import pytest
 from ensemble_pool import FAMILIES, train_pool
+from ensemble_sources import Source
 
 
 @pytest.fixture(scope="module")
@@ -22,14 +23,12 @@ def toy(monkeypatch, cache):
     frame = pd.DataFrame(X).assign(kind=np.where(X[:, 0] > 0, "x", "y"))
     positive = X[:, 0] + X[:, 1] + random.normal(size=240) > 1
     monkeypatch.setenv("HALFSTEP_CACHE", str(cache))
-    monkeypatch.setattr(data, "DATASETS", {"toy": data.Source(lambda: (frame, positive))})
+    monkeypatch.setattr(data, "DATASETS", {"toy": Source(lambda: (frame, positive))})
     return cache
 
 
 def small(**changes):
-    return list(
-        data.cases(**({"labels": (10, 20), "missing": (0, 0.5, "structured"), "seeds": range(2)} | changes))
-    )
+    return list(data.cases(**({"labels": (10, 20), "missing": (0, 0.5, "structured"), "seeds": range(2)} | changes)))
 
 
 @pytest.mark.filterwarnings("ignore")
