@@ -66,8 +66,9 @@ def make_implicit(
     """A users x items CSR matrix of ones (float32): exactly `nnz` cells, power-law counts on both sides.
 
     Users and items are drawn independently, the one of popularity rank r (0, 1, ...) with probability
-    proportional to `(r + 10)^-exponent`; ranks are dealt to row and column numbers at random. Pairs drawn
-    twice are drawn again until all cells are distinct, which flattens the head where the matrix is dense.
+    proportional to the integral of `x^-exponent` over [r + 10, r + 11]; ranks are dealt to row and column
+    numbers at random. Pairs drawn twice are drawn again until all cells are distinct, which flattens the head
+    where the matrix is dense.
     """
     for name, value in (("n_users", n_users), ("n_items", n_items), ("nnz", nnz)):
         _positive(name, value)
@@ -160,9 +161,14 @@ def make_predictions(
 
 
 def _power_law(rng: np.random.Generator, size: int, draws: int, exponent: float) -> npt.NDArray[np.int64]:
-    """Ranks 0..size-1 with probability proportional to (rank + 10)^-exponent."""
-    cumulative = np.cumsum((np.arange(size) + 10.0) ** -exponent)
-    return np.asarray(np.searchsorted(cumulative, rng.random(draws) * cumulative[-1], side="right"))
+    """Ranks 0..size-1: a continuous power law x^-exponent on [10, size + 10], inverted, rounded down, less 10."""
+    low, high, power = 10.0, size + 10.0, 1.0 - exponent
+    uniform = rng.random(draws)
+    if abs(power) < 1e-9:
+        x = low * (high / low) ** uniform
+    else:
+        x = (low**power + uniform * (high**power - low**power)) ** (1 / power)
+    return np.minimum((x - low).astype(np.int64), size - 1)
 
 
 def _positive(name: str, value: Any, least: int = 1) -> None:

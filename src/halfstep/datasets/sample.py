@@ -12,8 +12,8 @@ from .interactions import Interactions
 def load_sample_skills() -> Interactions:
     """Occupations x skills, weights their importance from 1 to 5; ids are the names themselves.
 
-    Written by hand to be plausible and to have structure: related occupations share skills. Illustrative only; not
-    measured, not taken from any classification.
+    Written by hand to be plausible and to have structure: related occupations share skills. Illustrative
+    only; not measured, not taken from any classification.
     """
     file = "sample_skills.csv"
     table = read_delimited(
