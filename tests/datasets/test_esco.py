@@ -15,9 +15,7 @@ o/1,essential,knowledge,s/1
 o/1,optional,skill/competence,s/2
 o/2,essential,skill/competence,s/2
 """
-OCCUPATIONS = (
-    'conceptType,conceptUri,preferredLabel,altLabels\nO,o/1,baker,"bread\nmaker"\nO,o/2,"cook, chef",\n'
-)
+OCCUPATIONS = 'conceptType,conceptUri,preferredLabel,altLabels\nO,o/1,baker,"bread\nmaker"\nO,o/2,"cook, chef",\n'
 SKILLS = "conceptUri,preferredLabel\ns/1,bake\ns/2,taste\ns/3,unused\n"
 
 
@@ -30,9 +28,7 @@ def write(folder: Path, **files: str) -> Path:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    return write(
-        tmp_path / "esco", occupationSkillRelations=RELATIONS, occupations_en=OCCUPATIONS, skills_en=SKILLS
-    )
+    return write(tmp_path / "esco", occupationSkillRelations=RELATIONS, occupations_en=OCCUPATIONS, skills_en=SKILLS)
 
 
 @pytest.mark.parametrize("engine", ["python", "arrow"])
@@ -128,9 +124,7 @@ def test_only_essential(small: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["python", "arrow"])
 def test_broken_rows_and_unknown_things_are_counted_and_mentioned(small: Path, engine: str) -> None:
-    broken = (
-        RELATIONS + "o/1,essential\n,essential,knowledge,s/1\no/7,wanted,knowledge,s/1\no/2,optional,k,s/2\n"
-    )
+    broken = RELATIONS + "o/1,essential\n,essential,knowledge,s/1\no/7,wanted,knowledge,s/1\no/2,optional,k,s/2\n"
     write(small, occupationSkillRelations=broken)
     with pytest.warns(DataWarning) as caught:
         data = load_esco(small, weights={"essential": 1.0, "optional": 0.5}, engine=engine)
@@ -158,15 +152,13 @@ def test_errors_say_what_to_do(small: Path, tmp_path: Path) -> None:
     ):
         load_esco(small)
     write(small, skills_en="")
-    with pytest.raises(ValueError, match="skills_en.csv is empty; its first line must name the columns"):
+    with pytest.raises(ValueError, match=r"skills_en.csv is empty; its first line must name the columns"):
         load_esco(small)
     (small / "skills_en.csv").write_bytes(b"conceptUri,preferredLabel\ns/1,caf\xe9\n")
-    with pytest.raises(ValueError, match="skills_en.csv is not utf-8 text"):
+    with pytest.raises(ValueError, match=r"skills_en.csv is not utf-8 text"):
         load_esco(small)
     (small / "occupationSkillRelations.csv").unlink()
-    with pytest.raises(
-        FileNotFoundError, match="has no occupationSkillRelations.csv.*Found: occupations_en.csv"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"has no occupationSkillRelations.csv.*Found: occupations_en.csv"):
         load_esco(small)
 
 

@@ -51,7 +51,7 @@ def test_to_frame_in_every_backend(small: Interactions) -> None:
         assert again.user_ids.tolist() == ["a", "b", "c"]
         assert again.timestamps is not None
         assert again.timestamps.tolist() == [10, 20, 30, 40]
-    with pytest.raises(ValueError, match="backend='panda' is not known.*Did you mean 'pandas'"):
+    with pytest.raises(ValueError, match=r"backend='panda' is not known.*Did you mean 'pandas'"):
         small.to_frame("panda")
 
 
@@ -91,9 +91,7 @@ def test_transpose_swaps_everything_and_is_its_own_inverse(small: Interactions) 
 
 
 @settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=60, unique=True), st.data()
-)
+@given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=60, unique=True), st.data())
 def test_views_carry_every_cell_with_its_time(cells: list[tuple[int, int]], data: st.DataObject) -> None:
     rows = [(u, i, 1 + u + 10 * i, 100 * u + i) for u, i in cells]
     whole = read_interactions(rows)

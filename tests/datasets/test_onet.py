@@ -18,9 +18,7 @@ def table(path: Path, *rows: str) -> None:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    table(
-        tmp_path / "Occupation Data.txt", f"{CODE}|Title|Description", "1|Bakers|x", "2|Cooks|x", "3|Kings|x"
-    )
+    table(tmp_path / "Occupation Data.txt", f"{CODE}|Title|Description", "1|Bakers|x", "2|Cooks|x", "3|Kings|x")
     table(
         tmp_path / "Task Statements.txt",
         f"{CODE}|Task ID|Task",
@@ -57,9 +55,7 @@ def test_real_technology(real_data: Path) -> None:
 
 
 def test_real_activities(real_data: Path) -> None:
-    with pytest.warns(
-        DataWarning, match=r"no Task Ratings.txt, so an activity weighs the number of its tasks"
-    ):
+    with pytest.warns(DataWarning, match=r"no Task Ratings.txt, so an activity weighs the number of its tasks"):
         data = load_onet(real_data / "onet-29.2", "activities")
     assert data.shape == (923, 2082)
     assert len(data) == 17_806
@@ -74,9 +70,7 @@ def test_real_intermediate_activities(real_data: Path) -> None:
     assert data.matrix.data.min() == pytest.approx(0.68, abs=0.01)
     assert data.matrix.data.max() == pytest.approx(382, abs=1)
     with pytest.warns(DataWarning, match="12 users have no title"):
-        titled = load_onet(
-            real_data / "onet-iwa" / "soc_iwa_weights.csv", "iwa", titles=real_data / "onet-29.2"
-        )
+        titled = load_onet(real_data / "onet-iwa" / "soc_iwa_weights.csv", "iwa", titles=real_data / "onet-29.2")
     assert titled.user_labels is not None
     assert titled.user_labels[0] == "Chief Executives"
 
@@ -101,9 +95,7 @@ def test_activities_weigh_the_importance_of_their_tasks(rated: Path) -> None:
 
 
 def test_tasks_need_ratings_and_warn(rated: Path) -> None:
-    with pytest.warns(
-        DataWarning, match="every O\\*NET task id belongs to one occupation.*kind='activities'"
-    ):
+    with pytest.warns(DataWarning, match="every O\\*NET task id belongs to one occupation.*kind='activities'"):
         data = load_onet(rated, "tasks")
     assert data.item_ids.tolist() == ["10", "11", "20"]
     assert data.item_labels is not None
@@ -111,9 +103,7 @@ def test_tasks_need_ratings_and_warn(rated: Path) -> None:
     assert data.matrix.toarray().tolist() == [[4, 2, 0], [0, 0, 5]]
     assert (np.diff(data.T.matrix.indptr) == 1).all()
     (rated / "Task Ratings.txt").unlink()
-    with pytest.raises(
-        FileNotFoundError, match=r"has no Task Ratings.txt, which holds the importance of each task"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"has no Task Ratings.txt, which holds the importance of each task"):
         load_onet(rated, "tasks")
 
 
@@ -131,7 +121,8 @@ def test_unreadable_ratings_are_counted(rated: Path) -> None:
         "1|11|IM|2",
         "2|20|IM",
     )
-    with pytest.warns(DataWarning, match="1 broken rows left out.*1 rows without a finite weight left out"):
+    text = "1 broken rows left out.*1 rows without a finite weight left out"
+    with pytest.warns(DataWarning, match="every O"), pytest.warns(DataWarning, match=text):
         data = load_onet(rated, "tasks")
     assert data.matrix.toarray().tolist() == [[2]]
     assert data.report["tasks_without_rating"] == 1
@@ -147,13 +138,13 @@ def test_a_carriage_return_inside_a_field_is_no_row(small: Path) -> None:
 
 
 def test_bad_arguments(small: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="kind='technologies' is not known.*Did you mean 'technology'"):
+    with pytest.raises(ValueError, match=r"kind='technologies' is not known.*Did you mean 'technology'"):
         load_onet(small, "technologies")
     with pytest.raises(ValueError, match="combine='max' is not known"):
         load_onet(small, "activities", combine="max")
-    with pytest.raises(ValueError, match="titles=.* is for kind='iwa' only"):
+    with pytest.raises(ValueError, match=r"titles=.* is for kind='iwa' only"):
         load_onet(small, "activities", titles=small)
-    with pytest.raises(FileNotFoundError, match="has no Technology Skills.txt.*Found: DWA Reference.txt"):
+    with pytest.raises(FileNotFoundError, match=r"has no Technology Skills.txt.*Found: DWA Reference.txt"):
         load_onet(small)
     table(small / "Tasks to DWAs.txt", f"{CODE}|Task|DWA ID", "1|10|d1")
     with pytest.raises(ValueError, match=r"Tasks to DWAs.txt lacks the column \['Task ID'\]; it has \["):

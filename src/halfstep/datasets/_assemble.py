@@ -76,9 +76,7 @@ def assemble(
             continue
         report[f"{side}_without_label"] = sum(one not in labels for one in ids)
         titles.append(object_array(labels.get(one, str(one)) for one in ids))
-    result = Interactions(
-        matrix, user_ids, item_ids, titles[0], titles[1], times, name, source, licence, report
-    )
+    result = Interactions(matrix, user_ids, item_ids, titles[0], titles[1], times, name, source, licence, report)
     mention(result)
     return result
 

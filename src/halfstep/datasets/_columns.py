@@ -72,9 +72,7 @@ class Coded:
         """The same column with the values no row holds left out."""
         counts = np.bincount(self.codes[self.codes >= 0], minlength=len(self.values))
         used = counts > 0
-        return (
-            self if used.all() else Coded(np.append(np.cumsum(used) - 1, -1)[self.codes], self.values[used])
-        )
+        return self if used.all() else Coded(np.append(np.cumsum(used) - 1, -1)[self.codes], self.values[used])
 
     def rows(self, keep: npt.NDArray[Any]) -> Coded:
         """The column of the rows `keep` marks or lists."""
@@ -173,9 +171,7 @@ def _parse(values: npt.NDArray[Any], one: Any) -> FloatArray:
     if values.dtype.kind in "fiub":
         return values.astype(np.float64)
     try:
-        return np.asarray(
-            values.astype(np.float64)
-        )  # the whole column in C; falls through where a value is no number
+        return np.asarray(values.astype(np.float64))  # the whole column in C; falls through where a value is no number
     except (TypeError, ValueError):
         pass
 

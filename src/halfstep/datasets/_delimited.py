@@ -143,9 +143,7 @@ def _with_python(
             reader = csv.reader(io.StringIO(_decode(data, encoding, file), newline=""), delimiter=delimiter)
             rows = [row for row in reader if row]
         except csv.Error as error:
-            raise ValueError(
-                f"{file} cannot be split into fields: {error}; look for an unclosed quote"
-            ) from error
+            raise ValueError(f"{file} cannot be split into fields: {error}; look for an unclosed quote") from error
     else:
         data = data.replace(b"\r\n", b"\n").rstrip(b"\n") + b"\n"
         if data == b"\n":
@@ -229,9 +227,7 @@ def _with_arrow(
             try:
                 columns[name] = pyarrow.compute.cast(column, pyarrow.float64()).to_numpy()
                 continue
-            except (
-                pyarrow.ArrowInvalid
-            ):  # some field is not a number: the coded path turns just those into NaN
+            except pyarrow.ArrowInvalid:  # some field is not a number: the coded path turns just those into NaN
                 pass
         columns[name] = Coded.from_arrow(column)
     return columns, table.num_rows + broken, broken

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import require
 from ._archive import Archive
-from ._columns import Coded, numbers_of, object_array, seconds_of
+from ._columns import Coded, is_missing, numbers_of, object_array, seconds_of
 from ._delimited import header_start, read_delimited, read_header
 
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
@@ -68,9 +68,7 @@ def _binary_file(path: Path, choose: Chooser) -> Any:
     import pyarrow.feather
 
     names = _ipc_names(path)
-    return nw.from_native(
-        pyarrow.feather.read_table(path, columns=list(dict.fromkeys(choose(names).values())))
-    )
+    return nw.from_native(pyarrow.feather.read_table(path, columns=list(dict.fromkeys(choose(names).values()))))
 
 
 def _ipc_names(path: Path) -> list[Any]:
@@ -108,15 +106,15 @@ def _coded_series(series: Any) -> Coded:
         values = np.asarray(values)
         if values.dtype.kind not in "iuf":
             values = object_array(values.tolist())
-        return Coded(codes, values).without(np.array([v == "" for v in values], np.bool_))
+        return Coded(codes, values).without(is_missing(values))
     if series.dtype.is_integer() and not series.null_count():
         return Coded.from_values(series.to_numpy())
     if series.implementation.is_pyarrow():
         return Coded.from_arrow(series.to_native())
-    distinct = series.unique(maintain_order=False).drop_nulls()
-    values = distinct.to_list()
-    codes = series.replace_strict(values, list(range(len(values))), default=-1, return_dtype=nw.Int64)
-    return Coded(codes.to_numpy(), object_array(values))
+    distinct = series.drop_nulls().unique().to_list()
+    values = object_array(distinct)
+    codes = series.replace_strict(distinct, list(range(len(values))), default=-1, return_dtype=nw.Int64)
+    return Coded(codes.to_numpy(), values).without(is_missing(values))
 
 
 def _from_text(
@@ -140,9 +138,7 @@ def _from_text(
         delimiter=delimiter,
         engine=engine,
     )
-    columns: dict[str, Any] = {
-        role: table.text[roles[role]].with_whole_numbers() for role in ("user", "item")
-    }
+    columns: dict[str, Any] = {role: table.text[roles[role]].with_whole_numbers() for role in ("user", "item")}
     columns.update({role: table.numbers[name] for role, name in others.items()})
     return columns, {"rows": table.rows, "broken_rows": table.broken, "columns": roles}
 
@@ -180,9 +176,7 @@ def _holds_rows(value: Any) -> bool:
     return not value or isinstance(value[0], (tuple, list))
 
 
-def _take(
-    roles: dict[str, Any], column: Callable[[Any], Any], rows: int
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _take(roles: dict[str, Any], column: Callable[[Any], Any], rows: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """The role of a column decides how it is read: ids coded, weights as numbers, times as seconds."""
     read: dict[str, Callable[[Any], Any]]
     read = {

@@ -148,9 +148,7 @@ def _concepts(
     member = _pick(archive, stem, language)
     if member is None:
         return {}
-    table = read_delimited(
-        archive.read(member), file=member, text=("conceptUri", "preferredLabel"), engine=engine
-    )
+    table = read_delimited(archive.read(member), file=member, text=("conceptUri", "preferredLabel"), engine=engine)
     uris = table.text["conceptUri"]
     report["files"].append(PurePosixPath(member).name)
     report["broken_rows"] += table.broken

@@ -96,9 +96,7 @@ def make_implicit(
     rows, columns = np.divmod(cells, n_items)
     indptr = np.zeros(n_users + 1, np.int64)
     np.cumsum(np.bincount(rows, minlength=n_users), out=indptr[1:])
-    matrix = sparse.csr_array(
-        (np.ones(nnz, np.float32), columns.astype(np.int32), indptr), (n_users, n_items)
-    )
+    matrix = sparse.csr_array((np.ones(nnz, np.float32), columns.astype(np.int32), indptr), (n_users, n_items))
     matrix.has_sorted_indices = matrix.has_canonical_format = True
     return matrix
 

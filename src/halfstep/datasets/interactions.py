@@ -48,9 +48,7 @@ class Interactions:
             raise TypeError(f"matrix must be a scipy sparse matrix, got {type(self.matrix).__name__}")
         matrix = sparse.csr_array(self.matrix, dtype=np.float32)
         if self.timestamps is not None and len(self.timestamps) != matrix.nnz:
-            raise ValueError(
-                f"timestamps has {len(self.timestamps)} values; the matrix stores {matrix.nnz} cells"
-            )
+            raise ValueError(f"timestamps has {len(self.timestamps)} values; the matrix stores {matrix.nnz} cells")
         if not matrix.has_canonical_format:
             if self.timestamps is not None:
                 raise ValueError("matrix must be sorted and without duplicates where timestamps are given")

@@ -11,9 +11,7 @@ from ._columns import label_map
 from ._delimited import Table, read_delimited
 from .interactions import Interactions
 
-LICENCE = (
-    "GroupLens, University of Minnesota: research use with citation, no redistribution without permission"
-)
+LICENCE = "GroupLens, University of Minnesota: research use with citation, no redistribution without permission"
 RATINGS = ("userId", "movieId", "rating", "timestamp")
 
 
@@ -67,9 +65,7 @@ def load_movielens(path: str | os.PathLike[str], *, engine: str | None = None) -
     )
 
 
-def _read(
-    archive: Archive, name: str, engine: str | None, separator: bytes | None = None, **more: Any
-) -> Table:
+def _read(archive: Archive, name: str, engine: str | None, separator: bytes | None = None, **more: Any) -> Table:
     data = archive.read(archive.need(name.replace(".", r"\."), name))
     if separator is not None:  # a delimiter of two characters is more than any fast reader takes
         data = data.replace(separator, b"\t")
@@ -79,9 +75,7 @@ def _read(
     )
 
 
-def _read_movies(
-    archive: Archive, name: str, delimiter: str, header: Any, *, quoted: bool = False
-) -> Table | None:
+def _read_movies(archive: Archive, name: str, delimiter: str, header: Any, *, quoted: bool = False) -> Table | None:
     """The titles; None where their file was not kept beside the ratings."""
     found = archive.find(name.replace(".", r"\."))
     if not found:

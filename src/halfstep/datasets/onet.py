@@ -168,9 +168,7 @@ def _importance_rows(archive: Archive) -> tuple[Coded, Coded, FloatArray, Table]
     scale = table.text["Scale ID"]
     chosen = np.append(scale.values == "IM", False)[scale.codes]
     if not chosen.any():
-        raise ValueError(
-            f"{file} has no row of scale IM (importance); its scales are {sorted(map(str, scale.values))}"
-        )
+        raise ValueError(f"{file} has no row of scale IM (importance); its scales are {sorted(map(str, scale.values))}")
     return (
         table.text[CODE].rows(chosen),
         table.text["Task ID"].rows(chosen),
@@ -195,9 +193,7 @@ def _iwa(archive: Archive, reference: Archive) -> Interactions:
     data = archive.read(file)
     names = read_delimited(data, file=file).header
     if len(names) < 2:
-        raise ValueError(
-            f"{file} must be an occupation column and one column for each activity; it has {names}"
-        )
+        raise ValueError(f"{file} must be an occupation column and one column for each activity; it has {names}")
     table = read_delimited(data, file=file, text=names[:1], numbers=names[1:])
     grid = np.column_stack([table.numbers[name] for name in names[1:]])
     rows, columns = np.nonzero(grid)  # NaN counts as non-zero here, so an unreadable weight is reported
@@ -263,14 +259,10 @@ def _report(table: Table, **more: Any) -> dict[str, Any]:
     return {"rows": table.rows, "broken_rows": table.broken, **more}
 
 
-def _titles(
-    archive: Archive, name: str, id_column: str, title_column: str, report: dict[str, Any]
-) -> dict[str, str]:
+def _titles(archive: Archive, name: str, id_column: str, title_column: str, report: dict[str, Any]) -> dict[str, str]:
     """Id to title from one of the reference files; its broken rows and repeated ids go into the report."""
     table = _text(archive, name, id_column, title_column)
     ids, titles = table.text[id_column], table.text[title_column]
     report["broken_rows"] = report.get("broken_rows", 0) + table.broken
-    report["repeated_labels"] = (
-        report.get("repeated_labels", 0) + int((ids.codes >= 0).sum()) - len(ids.values)
-    )
+    report["repeated_labels"] = report.get("repeated_labels", 0) + int((ids.codes >= 0).sum()) - len(ids.values)
     return label_map(ids, titles)

@@ -118,9 +118,7 @@ def choose_columns(names: Sequence[Any], given: dict[str, Any]) -> dict[str, Any
         if found:
             chosen[role] = found[0]
         elif role in ("user", "item"):
-            raise ValueError(
-                f"no column looks like the {role}; the columns are {list(names)}. Say which: {role}='...'"
-            )
+            raise ValueError(f"no column looks like the {role}; the columns are {list(names)}. Say which: {role}='...'")
     if chosen["user"] == chosen["item"]:
         raise ValueError(f"user and item are both {chosen['user']!r}; they must be two columns")
     return {role: chosen[role] for role in given if role in chosen}
