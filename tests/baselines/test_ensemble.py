@@ -55,7 +55,9 @@ def make_pool(n=400, m=12, labels=80, missing=0.3, seed=0):
     skill = np.where(np.arange(m) % 3 == 2, 0.0, 1.0)
     scores = skill * latent[:, None] + random.normal(size=m) * 0.7 + random.normal(size=(n, m))
     P = expit(scores)
-    P[random.random((n, m)) < missing] = np.nan
+    hidden = random.random((n, m)) < missing
+    hidden[np.arange(n), np.arange(n) % m] = False  # nobody is left without a prediction
+    P[hidden] = np.nan
     y = np.full(n, np.nan)
     y[:labels] = truth[:labels]
     return P, y, truth

@@ -27,8 +27,7 @@ class Mean(FusionClassifier):
 
 
 class BiasAdjustedMean(FusionClassifier):
-    """The mean logit after each classifier's bias is taken off: sigmoid(mean_j(logit p_ij - b_j)). Needs no
-    labels.
+    """The mean logit without each classifier's bias: sigmoid(mean_j(logit p_ij - b_j)). Needs no labels.
 
     Biases come from the cells where classifiers overlap: least squares of logit p_ij = a_i + b_j over
     observed cells plus `shrinkage * |b|^2`. Without missing cells they cancel and this is the mean of
@@ -68,9 +67,7 @@ class WeightedMean(FusionClassifier):
 
     def _learn(self, data: Predictions) -> None:
         if not self.floor > 0:
-            raise ValueError(
-                f"floor={self.floor!r} must be positive, so that every row keeps some weight; try 0.01"
-            )
+            raise ValueError(f"floor={self.floor!r} must be positive, so that every row keeps some weight; try 0.01")
         constant, loss = classifier_losses(data, "brier", self.prior_cells, CLIP)
         self.weights_ = np.maximum(1 - loss / constant, self.floor)
         self._fallback = average_prediction(data)
@@ -80,8 +77,7 @@ class WeightedMean(FusionClassifier):
 
 
 class BestSingle(FusionClassifier):
-    """The classifier with the lowest loss on labelled instances; where it is missing, the best one that is
-    not.
+    """The classifier with the lowest loss on labelled instances; where it is missing, the next best.
 
     `metric` is "log_loss" (clipped) or "brier". Losses are smoothed as in `WeightedMean`, so a classifier
     seen on two labelled instances does not win by luck. `order_` lists classifiers from best to worst.
@@ -112,9 +108,7 @@ def average_prediction(data: Predictions) -> float:
     return float(means[seen].mean()) if seen.any() else 0.5
 
 
-def classifier_losses(
-    data: Predictions, metric: str, prior_cells: float, clip: float
-) -> tuple[float, Floats]:
+def classifier_losses(data: Predictions, metric: str, prior_cells: float, clip: float) -> tuple[float, Floats]:
     """The loss of the constant base rate, and (m,) each classifier's smoothed mean loss on labelled cells."""
     one_of("metric", metric, ("brier", "log_loss"))
     if prior_cells < 0:

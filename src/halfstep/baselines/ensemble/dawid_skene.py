@@ -1,6 +1,4 @@
-"""Dawid and Skene's model of votes, with gold labels. Knows hard votes; must not know probabilities beyond
-them.
-"""
+"""Dawid and Skene's model of hard votes, with gold labels. Must not know how sure a vote was."""
 
 from __future__ import annotations
 
@@ -21,9 +19,7 @@ class DawidSkene(FusionClassifier):
     prediction.
     """
 
-    def __init__(
-        self, threshold: float = 0.5, smoothing: float = 1.0, max_iter: int = 200, tol: float = 1e-6
-    ) -> None:
+    def __init__(self, threshold: float = 0.5, smoothing: float = 1.0, max_iter: int = 200, tol: float = 1e-6) -> None:
         self.threshold = threshold
         self.smoothing = smoothing
         self.max_iter = max_iter
@@ -31,9 +27,7 @@ class DawidSkene(FusionClassifier):
 
     def _learn(self, data: Predictions) -> None:
         if not self.smoothing > 0:
-            raise ValueError(
-                f"smoothing={self.smoothing!r} must be positive; 1.0 is one extra count for each outcome"
-            )
+            raise ValueError(f"smoothing={self.smoothing!r} must be positive; 1.0 is one extra count for each outcome")
         if not 0 < self.threshold < 1:
             raise ValueError(f"threshold={self.threshold!r} must lie strictly between 0 and 1")
         yes, no = self._votes(data)

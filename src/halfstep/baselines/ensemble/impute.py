@@ -18,9 +18,7 @@ IMPUTE = ("bias_adjusted", "column_mean")
 
 @dataclass(frozen=True)
 class Additive:
-    """logit_ij = a_i + b_j. `bias` (m,) is b; `centre` is the mean of a, the score of an instance without
-    cells.
-    """
+    """logit_ij = a_i + b_j. `bias` (m,) is b; `centre` is the mean of a, for instances without cells."""
 
     bias: Floats
     centre: float
@@ -69,9 +67,7 @@ class ColumnMean:
 
 
 def fit_imputer(how: str, logits: Floats, observed: Mask) -> Additive | ColumnMean:
-    """The imputer that `how` names. Biases get a ridge of one cell, which keeps rarely seen classifiers
-    near 0.
-    """
+    """The imputer that `how` names. A ridge of one cell keeps biases of rarely seen classifiers near 0."""
     one_of("impute", how, IMPUTE)
     if how == "bias_adjusted":
         return Additive.fit(logits, observed, shrinkage=1.0)

@@ -12,9 +12,7 @@ MAX_STEPS = 100
 GRADIENT_TOLERANCE = 1e-8
 
 
-def fit_logistic(
-    X: Floats, truth: Floats, penalty: Floats, prior: Floats, start: Floats | None = None
-) -> Floats:
+def fit_logistic(X: Floats, truth: Floats, penalty: Floats, prior: Floats, start: Floats | None = None) -> Floats:
     """(d,) the minimiser of sum_i CE(truth_i, sigmoid(x_i'b)) + 1/2 sum_k penalty_k (b_k - prior_k)^2.
 
     Newton with backtracking; `penalty` must be positive, which makes the minimum unique and finite even

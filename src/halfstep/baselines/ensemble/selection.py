@@ -13,8 +13,7 @@ from halfstep.predictions import CLIP, Floats, Predictions, expit
 
 
 class GreedySelection(FusionClassifier):
-    """Caruana's forward selection: add, with replacement, whichever classifier lowers the loss of the mean
-    most.
+    """Caruana's forward selection: add, with replacement, the classifier that lowers the loss of the mean most.
 
     Each of `bags` runs sees a random `bag_fraction` of the classifiers, starts from its `initial` best, adds
     up to `rounds` more and keeps the best prefix. `weights_` (m,) is the share of picks over all runs. The
@@ -90,6 +89,4 @@ class GreedySelection(FusionClassifier):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)!r} must be at least 1")
         if not 0 < self.bag_fraction <= 1:
-            raise ValueError(
-                f"bag_fraction={self.bag_fraction!r} must lie in (0, 1]: a share of the classifiers"
-            )
+            raise ValueError(f"bag_fraction={self.bag_fraction!r} must lie in (0, 1]: a share of the classifiers")

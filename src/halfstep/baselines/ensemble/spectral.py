@@ -13,8 +13,7 @@ from halfstep.predictions import Floats, Predictions
 
 
 class SpectralMetaLearner(FusionClassifier):
-    """Parisi et al.: with conditionally independent errors the covariance of votes is rank one off its
-    diagonal.
+    """Parisi et al.: if errors are independent given the class, votes have a rank-one covariance off the diagonal.
 
     Votes are z = sign(p - 1/2) ("hard") or 2p - 1 ("soft"). `weights_` v minimises
     sum_{j != k} N_jk (Q_jk - v_j v_k)^2, where Q_jk is the covariance over the N_jk instances that both
@@ -53,9 +52,7 @@ class SpectralMetaLearner(FusionClassifier):
 
 
 def pairwise_covariance(votes: Floats, mask: Floats) -> tuple[Floats, Floats]:
-    """(m, m) covariances over the instances both columns have, 0 for pairs never together, and their
-    counts.
-    """
+    """(m, m) covariances over the instances both columns have, 0 if there are none, and their number."""
     together = mask.T @ mask
     count = np.maximum(together, 1)
     filled = votes * mask

@@ -16,7 +16,7 @@ from halfstep.baselines.ensemble.logistic import fit_logistic
 from halfstep.predictions import CLIP, Floats, Predictions, expit
 
 FREE_PENALTY = 0.01
-"""Keeps intercept and slope of the mean finite on separable labels; far too weak to matter otherwise."""
+"""Keeps intercept and slope of the mean finite where labels can be separated."""
 
 
 class LogisticStacking(FusionClassifier):
@@ -50,8 +50,7 @@ class LogisticStacking(FusionClassifier):
 
 
 class ShrunkenStacking(FusionClassifier):
-    """Stacking that starts from the mean: sigmoid(b0 + b1 s_i + sum_j w_j (logit p_ij - s_i)), s_i the mean
-    logit.
+    """Stacking drawn to the mean logit s_i: sigmoid(b0 + b1 s_i + sum_j w_j (logit p_ij - s_i)).
 
     Only the deviations w are penalised, by `strength / 2 * |w|^2`; b0 and b1 are free. The strength is
     chosen from `strengths` by `cv`-fold cross-validated log loss on the labelled instances; infinity is the
