@@ -1,7 +1,10 @@
 """read_interactions: every source gives the same matrix, and nothing is dropped without a word."""
 
 import gzip
+import importlib.util
 import sqlite3
+import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -260,3 +263,47 @@ def test_a_header_without_rows_is_an_empty_matrix(tmp_path: Path) -> None:
         data = read_interactions(tmp_path / "t.csv", engine=engine)
         assert data.shape == (0, 0)
         assert "cells    0" in data.summary()
+
+
+def test_a_zip_holds_one_table(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
+        archive.writestr("folder/t.csv", CSV)
+    check(read_interactions(tmp_path / "t.zip"))
+    with zipfile.ZipFile(tmp_path / "t.zip", "a") as archive:
+        archive.writestr("folder/u.csv", CSV)
+    with pytest.raises(ValueError, match=r"must hold one table; it holds folder/t.csv, folder/u.csv"):
+        read_interactions(tmp_path / "t.zip")
+
+
+@pytest.mark.parametrize("source", [parquet_file, feather_file, csv_file])
+def test_without_pyarrow(source: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("polars")
+    path = source(tmp_path)
+    monkeypatch.setattr("halfstep.datasets._delimited.ARROW_PAYS_FROM", 0)
+    find = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pyarrow" else find(name))
+    check(read_interactions(path))
+
+
+def test_without_any_reader_of_parquet_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = parquet_file(tmp_path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(ImportError, match=r"needs polars, which is not installed; .*halfstep\[frames\]"):
+        read_interactions(path)
+
+
+def test_numpy_columns_and_mixed_ids() -> None:
+    columns = {"user": np.array(["b", "a", ""]), "item": np.array([1.0, 2.0, 3.0])}
+    with pytest.warns(DataWarning, match="1 rows without a user or item id"):
+        text = read_interactions(columns)
+    assert text.user_ids.tolist() == ["a", "b"]
+    assert text.item_ids.tolist() == [1, 2]
+    mixed = read_interactions([(1, "x"), ("1", "x"), ((2, 3), "x")])
+    assert mixed.user_ids.tolist() == [1, "1", (2, 3)]
+
+
+def test_dict_is_the_frame_where_pandas_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = read_interactions(ROWS)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert set(data.to_frame()) == {"user", "item", "weight", "timestamp"}

@@ -120,8 +120,12 @@ def _coded_series(series: Any) -> Coded:
 def _from_text(
     path: Path, choose: Chooser, delimiter: str | None, engine: str | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    data = Archive(path, "table").read(path.name)
-    suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
+    archive = Archive(path, "table")
+    members = archive.find(".*")
+    if len(members) != 1:
+        raise ValueError(f"path_or_frame={str(path)!r} must hold one table; it holds {archive.listing()}")
+    data = archive.read(members[0])
+    suffix = Path(members[0].removesuffix(".gz")).suffix.lower()
     if delimiter is None:
         first = data[:65536].partition(b"\n")[0]
         delimiter = SUFFIX_DELIMITERS.get(suffix) or max(",\t;|", key=lambda mark: first.count(mark.encode()))
@@ -170,7 +174,7 @@ def _from_rows(source: Any, choose: Chooser) -> tuple[dict[str, Any], dict[str, 
 
 
 def _holds_rows(value: Any) -> bool:
-    """Whether this is a collection of rows; a pair of rows is then not mistaken for (rows, description)."""
+    """Whether this is a collection of rows: a pair of rows must not be taken for (rows, description)."""
     if not isinstance(value, (list, tuple)):
         return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
     return not value or isinstance(value[0], (tuple, list))

@@ -50,9 +50,9 @@ def read_interactions(
 
     Parameters
     ----------
-    path_or_frame : a CSV or TSV file (also .gz), a Parquet (.parquet, .pq) or Arrow IPC file (.arrow,
-        .feather, .ipc); a pandas, polars, pyarrow or DuckDB table; a dict of columns; a DB-API cursor, (rows,
-        description), or any iterable of tuples or mappings.
+    path_or_frame : a CSV or TSV file (also .gz or alone in a .zip), a Parquet (.parquet, .pq) or Arrow IPC
+        file (.arrow, .feather, .ipc); a pandas, polars, pyarrow or DuckDB table; a dict of columns; a DB-API
+        cursor, (rows, description), or any iterable of tuples or mappings.
     user, item, weight, timestamp : column names, or positions for rows without names. None takes a column
         with a common name (user_id, movieId, rating, clicks, ...); rows without names are taken in this
         order. `report["columns"]` says what was taken for what. False takes no weight or timestamp column.
