@@ -40,9 +40,7 @@ FAMILIES: dict[str, Maker] = {
     "svm": lambda r, s: SVC(C=_log_uniform(r, 0.1, 10), gamma="scale", random_state=s),
     "tree": lambda r, s: DecisionTreeClassifier(max_depth=int(r.integers(2, 10)), random_state=s),
     "forest": lambda r, s: RandomForestClassifier(40, max_depth=int(r.integers(3, 15)), random_state=s),
-    "extra_trees": lambda r, s: ExtraTreesClassifier(
-        40, min_samples_leaf=int(r.integers(1, 6)), random_state=s
-    ),
+    "extra_trees": lambda r, s: ExtraTreesClassifier(40, min_samples_leaf=int(r.integers(1, 6)), random_state=s),
     "boosting": lambda r, s: HistGradientBoostingClassifier(
         max_iter=int(r.integers(15, 60)), max_leaf_nodes=int(r.integers(4, 16)), random_state=s
     ),
@@ -59,9 +57,7 @@ def train_pool(
     families = list(FAMILIES)
     names = np.array([families[k % len(families)] for k in random.permutation(size)])
     weak = np.arange(size) % 3 == 0
-    columns = [
-        _member(name, is_weak, X, y, X_rest, random) for name, is_weak in zip(names, weak, strict=True)
-    ]
+    columns = [_member(name, is_weak, X, y, X_rest, random) for name, is_weak in zip(names, weak, strict=True)]
     return np.column_stack(columns), names, weak
 
 

@@ -34,15 +34,11 @@ class Comparison:
 def _check(scores: ArrayLike, methods: Sequence[str]) -> Floats:
     table = np.asarray(scores, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] != len(methods) or len(table) == 0:
-        raise ValueError(
-            f"scores has shape {table.shape}; it must be (tasks, {len(methods)}), a column per method"
-        )
+        raise ValueError(f"scores has shape {table.shape}; it must be (tasks, {len(methods)}), a column per method")
     bad = np.argwhere(~np.isfinite(table))
     if len(bad):
         i, j = bad[0]
-        raise ValueError(
-            f"scores[{i}, {j}] of {methods[j]!r} is {table[i, j]}; leave out tasks that it did not finish"
-        )
+        raise ValueError(f"scores[{i}, {j}] of {methods[j]!r} is {table[i, j]}; leave out tasks that it did not finish")
     return table
 
 
@@ -147,9 +143,7 @@ def diagram(
         return margin + (rank - 1) / max(k - 1, 1) * (width - 2 * margin)
 
     parts = [_line(x(1), axis, x(k), axis), _line(x(1), 30, x(1 + min(difference, k - 1)), 30, 2)]
-    parts.append(
-        _text(x(1), 24, f"critical difference {difference:.2f}, {len(table)} tasks, level {alpha:g}")
-    )
+    parts.append(_text(x(1), 24, f"critical difference {difference:.2f}, {len(table)} tasks, level {alpha:g}"))
     for tick in range(1, k + 1):
         parts += [_line(x(tick), axis - 5, x(tick), axis), _text(x(tick), axis - 9, str(tick), "middle")]
     for level, (first, last) in enumerate(joined):
@@ -201,9 +195,7 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[object]], digits: 
     return "\n".join([line(header), "  ".join("-" * w for w in widths), *map(line, cells)])
 
 
-def summary(
-    scores: ArrayLike, methods: Sequence[str], higher_is_better: bool = True, tie: float = 0.0
-) -> str:
+def summary(scores: ArrayLike, methods: Sequence[str], higher_is_better: bool = True, tie: float = 0.0) -> str:
     """A text table, best mean rank first: mean score, mean rank, wins/ties/losses and p against the best."""
     table = _check(scores, methods)
     placed = mean_ranks(table, methods, higher_is_better)

@@ -84,9 +84,7 @@ def test_text_cells_are_a_type_error():
 
 
 def test_wrong_number_of_classifiers():
-    with pytest.raises(
-        ValueError, match=r"P has 2 classifiers .* fitted with 3. It looks transposed: pass P.T"
-    ):
+    with pytest.raises(ValueError, match=r"P has 2 classifiers .* fitted with 3. It looks transposed: pass P.T"):
         check_predictions(P, n_classifiers=3)
     with pytest.raises(ValueError, match=r"P has 2 classifiers .* fitted with 7\.$"):
         check_predictions(P, n_classifiers=7)

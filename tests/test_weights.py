@@ -111,9 +111,7 @@ def test_reliability_where_every_labelled_cell_is_right():
 @pytest.mark.parametrize("knob", [{"n_splits": 2}, {"C": 0.001}, {"seed": 9}])
 def test_reliability_knobs(knob):
     P, observed, y, _ = make_labelled()
-    assert not np.array_equal(
-        compute(Reliability(), P, observed, y), compute(Reliability(**knob), P, observed, y)
-    )
+    assert not np.array_equal(compute(Reliability(), P, observed, y), compute(Reliability(**knob), P, observed, y))
 
 
 @settings(max_examples=40, deadline=None)

@@ -66,9 +66,7 @@ class Predictions:
         """Raise unless every class has a labelled instance."""
         counts = np.bincount(self.y[self.labelled], minlength=len(self.classes))
         if counts.min() == 0:
-            have = ", ".join(
-                f"{label!r}: {count}" for label, count in zip(self.classes.tolist(), counts, strict=True)
-            )
+            have = ", ".join(f"{label!r}: {count}" for label, count in zip(self.classes.tolist(), counts, strict=True))
             raise ValueError(
                 f"{method} learns from labels of every class, but y has labelled instances {{{have}}}; "
                 "label at least one instance of each class, or use Mean, BiasAdjustedMean, "
@@ -102,9 +100,7 @@ def check_predictions(
     n, m = cells.shape
     if n_classifiers is not None and m != n_classifiers:
         hint = " It looks transposed: pass P.T." if n == n_classifiers else ""
-        raise ValueError(
-            f"P has {m} classifiers (columns), but the model was fitted with {n_classifiers}.{hint}"
-        )
+        raise ValueError(f"P has {m} classifiers (columns), but the model was fitted with {n_classifiers}.{hint}")
     observed: Mask = ~np.isnan(cells)
     codes, classes = _labels(y, n, m, max_classes)
     data = Predictions(cells, observed, codes, classes)
@@ -141,9 +137,7 @@ def _labels(y: ArrayLike | None, n: int, m: int, max_classes: int) -> tuple[Code
     # A list that mixes text and NaN would turn NaN into the text 'nan', so lists keep their objects.
     labels = np.array(y, dtype=object) if isinstance(y, list | tuple) else np.asarray(y)
     if labels.ndim != 1:
-        raise ValueError(
-            f"y has shape {labels.shape}; it must be one-dimensional, one label for each of {n} instances"
-        )
+        raise ValueError(f"y has shape {labels.shape}; it must be one-dimensional, one label for each of {n} instances")
     if len(labels) != n:
         hint = " It matches the columns: P looks transposed, pass P.T." if len(labels) == m else ""
         raise ValueError(
