@@ -32,15 +32,15 @@ class Fixed(BaseEstimator):
         self.fitted_on_ = matrix
         return self
 
-    def rank(self, seen, n, rows=None):
+    def rank_items(self, seen, n, rows=None):
         return np.tile(np.asarray(self.items), (seen.shape[0], 1))
 
 
 class Worse(ItemKNN):
     """ItemKNN with its list the wrong way round."""
 
-    def rank(self, seen, n, rows=None):
-        return super().rank(seen, n, rows)[:, ::-1]
+    def rank_items(self, seen, n, rows=None):
+        return super().rank_items(seen, n, rows)[:, ::-1]
 
 
 # ---------------------------------------------------------------- the table worked out by hand
@@ -81,13 +81,9 @@ HAND_TABLE = {
 
 def test_popularity_reproduces_the_table_worked_out_by_hand():
     names = [label.partition("@")[0] for label in HAND_TABLE]
-    result = evaluate(
-        Popularity(), HAND_SPLIT, metrics=[*names, "coverage"], k=2, baselines=False, random_state=0
-    )
+    result = evaluate(Popularity(), HAND_SPLIT, metrics=[*names, "coverage"], k=2, baselines=False, random_state=0)
     for label, expected in HAND_TABLE.items():
-        np.testing.assert_allclose(
-            result.models["Popularity"].per_user[label], expected, err_msg=label, atol=1e-12
-        )
+        np.testing.assert_allclose(result.models["Popularity"].per_user[label], expected, err_msg=label, atol=1e-12)
         assert result.table["Popularity"][label].mean == pytest.approx(np.mean(expected))
     assert result.table["Popularity"]["coverage@2"].mean == 4 / 5
     assert result.table["Popularity"]["coverage@2"].low is None
@@ -235,9 +231,9 @@ class Recorder(Popularity):
 
     calls: ClassVar[list[tuple[object, ...]]] = []
 
-    def rank(self, seen, n, rows=None):
+    def rank_items(self, seen, n, rows=None):
         self.calls.append((seen, n, rows))
-        return super().rank(seen, n, rows)
+        return super().rank_items(seen, n, rows)
 
 
 def test_known_users_are_ranked_by_position_and_new_ones_folded_in():
@@ -277,9 +273,7 @@ def test_metrics_take_their_own_depth_and_options_reach_the_split():
 
 
 def test_tables_show_every_model_and_metric():
-    result = evaluate(
-        [ItemKNN(shrink=1), ItemKNN(shrink=2)], random_matrix(), random_state=0, k=3, n_bootstrap=20
-    )
+    result = evaluate([ItemKNN(shrink=1), ItemKNN(shrink=2)], random_matrix(), random_state=0, k=3, n_bootstrap=20)
     assert list(result.models) == ["Popularity", "ItemKNN(shrink=1)", "ItemKNN(shrink=2)"]
     lines = str(result).splitlines()
     assert lines[0].startswith("strong_generalisation: 8 users ranked, 0 left out; mean [95% interval")
@@ -372,11 +366,11 @@ def test_a_better_model_wins_the_comparison_on_ranked_data():
         ({"models": [], "baselines": False}, r"models is empty and baselines=False"),
         ({"models": [ItemKNN(), ItemKNN()]}, r"models has two entries named 'ItemKNN\(\)'; give a dict"),
         ({"models": {"Popularity": ItemKNN()}}, r"the name 'Popularity' is a baseline's"),
-        ({"models": Fixed((0,)), "k": 2}, r"model 'Fixed': rank returned shape \(8, 1\); expected \(8, 2\)"),
+        ({"models": Fixed((0,)), "k": 2}, r"model 'Fixed': rank_items returned shape \(8, 1\); expected \(8, 2\)"),
         ({"models": Fixed((0, 0)), "k": 2}, r"model 'Fixed': ranked lists an item twice"),
         (
             {"models": Fixed(tuple(range(15))), "k": 15},
-            r"model 'Fixed': rank recommended an item .* stored in seen",
+            r"model 'Fixed': rank_items recommended an item .* stored in seen",
         ),
     ],
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import math
 from collections.abc import Iterable
+from numbers import Integral, Real
 from typing import Any
 
 
@@ -49,3 +51,16 @@ def require(module: str, extra: str) -> Any:
         raise ImportError(
             f"this needs {module}, which is not installed; `pip install 'halfstep[{extra}]'` brings it"
         ) from error
+
+
+def check_number(
+    name: str, value: object, *, at_least: float | None = None, above: float | None = None, whole: bool = False
+) -> None:
+    """Raise unless `value` is a finite number (a whole one where asked) within its bound."""
+    kind = "whole number" if whole else "finite number"
+    bound = f" of at least {at_least}" if at_least is not None else f" above {above}" if above is not None else ""
+    numeric = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
+    number = float(value) if numeric else math.nan  # type: ignore[arg-type]
+    fits = math.isfinite(number) and (at_least is None or number >= at_least) and (above is None or number > above)
+    if not fits:
+        raise ValueError(f"{name}={value!r} must be a {kind}{bound}.")

@@ -116,11 +116,8 @@ class Observations:
             csr = csr.copy()
             csr.eliminate_zeros()
         data = np.asarray(csr.data)
-        weights: Values
-        if len(data) and data.min() == data.max():
-            weights = float(data[0])
-        else:
-            weights = np.ascontiguousarray(data, dtype)
+        constant = len(data) > 0 and data.min() == data.max()
+        weights: Values = float(data[0]) if constant else np.ascontiguousarray(data, dtype)
         indices = np.ascontiguousarray(csr.indices, np.int32)
         return cls(csr.shape, np.ascontiguousarray(csr.indptr, np.int64), indices, 1.0, weights)
 

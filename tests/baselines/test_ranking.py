@@ -49,9 +49,7 @@ def dense_similarity(matrix, kind, shrink):
 def test_similarities_match_the_formula(kind, shrink):
     matrix = random_matrix()
     model = ItemKNN(neighbours=12, similarity=kind, shrink=shrink).fit(matrix)
-    np.testing.assert_allclose(
-        model.similarity_.toarray(), dense_similarity(matrix, kind, shrink), atol=1e-12
-    )
+    np.testing.assert_allclose(model.similarity_.toarray(), dense_similarity(matrix, kind, shrink), atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", SIMILARITIES)
@@ -73,7 +71,7 @@ def test_item_knn_ranks_by_score_then_popularity_then_position(kind):
     scores = model.score_rows(matrix)
     history = matrix.toarray() > 0 if kind == "jaccard" else matrix.toarray()
     np.testing.assert_allclose(scores, history @ model.similarity_.toarray(), atol=1e-12)
-    ranked = model.rank(matrix, 12)
+    ranked = model.rank_items(matrix, 12)
     for user in range(matrix.shape[0]):
         order = np.lexsort((np.arange(12), -model.item_counts_, -scores[user]))
         unseen = [item for item in order if matrix[user, item] == 0]
@@ -86,8 +84,8 @@ def test_popularity_ranks_by_count_and_leaves_seen_out():
     model = Popularity().fit(matrix)
     assert model.item_counts_.tolist() == [2, 3, 1, 2]
     assert model.by_popularity_.tolist() == [1, 0, 3, 2]
-    assert model.rank(matrix, 3).tolist() == [[3, 2, -1], [2, -1, -1], [0, -1, -1]]
-    assert model.rank(sparse.csr_matrix((1, 4)), 5).tolist() == [[1, 0, 3, 2, -1]]
+    assert model.rank_items(matrix, 3).tolist() == [[3, 2, -1], [2, -1, -1], [0, -1, -1]]
+    assert model.rank_items(sparse.csr_matrix((1, 4)), 5).tolist() == [[1, 0, 3, 2, -1]]
     assert model.score_rows(sparse.csr_matrix((2, 4))).tolist() == [[2, 3, 1, 2]] * 2
 
 
@@ -96,7 +94,7 @@ def test_popularity_ranks_by_count_and_leaves_seen_out():
 @settings(max_examples=25, deadline=None)
 def test_never_recommends_seen_items_nor_repeats_itself(model, seed, n):
     matrix = random_matrix(seed)
-    ranked = clone(model).fit(matrix).rank(matrix, n)
+    ranked = clone(model).fit(matrix).rank_items(matrix, n)
     assert ranked.shape == (30, n)
     assert ranked.dtype == np.int32
     for user, row in enumerate(ranked):
@@ -108,9 +106,9 @@ def test_never_recommends_seen_items_nor_repeats_itself(model, seed, n):
 @pytest.mark.parametrize("model", [Popularity(), ItemKNN(neighbours=4)], ids=["popularity", "item_knn"])
 def test_blocks_change_nothing(model, monkeypatch):
     matrix = random_matrix(3)
-    whole = clone(model).fit(matrix).rank(matrix, 6)
+    whole = clone(model).fit(matrix).rank_items(matrix, 6)
     monkeypatch.setattr(ranking, "BLOCK_BYTES", 8 * 12 * 7)  # seven rows at a time
-    np.testing.assert_array_equal(clone(model).fit(matrix).rank(matrix, 6), whole)
+    np.testing.assert_array_equal(clone(model).fit(matrix).rank_items(matrix, 6), whole)
 
 
 def test_training_rows_keep_their_history_when_only_a_mask_is_given():
@@ -119,8 +117,8 @@ def test_training_rows_keep_their_history_when_only_a_mask_is_given():
     rows = np.array([5, 2])
     nothing_seen = sparse.csr_matrix((2, 12))
     np.testing.assert_array_equal(model.score_rows(nothing_seen, rows), model.score_rows(matrix[rows]))
-    np.testing.assert_array_equal(model.rank(matrix[rows], 5, rows=rows), model.rank(matrix[rows], 5))
-    assert set(model.rank(nothing_seen, 12, rows=rows)[0]) == set(range(12))
+    np.testing.assert_array_equal(model.rank_items(matrix[rows], 5, rows=rows), model.rank_items(matrix[rows], 5))
+    assert set(model.rank_items(nothing_seen, 12, rows=rows)[0]) == set(range(12))
 
 
 def test_a_stored_zero_is_seen_but_says_nothing():
@@ -129,15 +127,15 @@ def test_a_stored_zero_is_seen_but_says_nothing():
     model = ItemKNN().fit(matrix)
     only_4 = sparse.csr_matrix(([2.0], ([0], [4])), shape=(1, 12))
     np.testing.assert_array_equal(model.score_rows(seen), model.score_rows(only_4))
-    assert 3 not in model.rank(seen, 12)
-    assert 3 not in Popularity().fit(matrix).rank(seen, 12)
+    assert 3 not in model.rank_items(seen, 12)
+    assert 3 not in Popularity().fit(matrix).rank_items(seen, 12)
 
 
 def test_a_new_user_without_history_gets_the_most_popular():
     matrix = random_matrix(6)
     nobody = sparse.csr_matrix((1, 12))
     np.testing.assert_array_equal(
-        ItemKNN().fit(matrix).rank(nobody, 5), Popularity().fit(matrix).rank(nobody, 5)
+        ItemKNN().fit(matrix).rank_items(nobody, 5), Popularity().fit(matrix).rank_items(nobody, 5)
     )
 
 
@@ -145,7 +143,7 @@ def test_items_without_cells_have_no_neighbours_and_come_last():
     matrix = sparse.csr_matrix([[1, 1, 0, 0], [1, 1, 0, 1]])
     model = ItemKNN().fit(matrix)
     assert model.similarity_[:, 2].nnz == model.similarity_[2].nnz == 0
-    assert model.rank(sparse.csr_matrix([[1, 0, 0, 0]]), 3).tolist() == [[1, 3, 2]]
+    assert model.rank_items(sparse.csr_matrix([[1, 0, 0, 0]]), 3).tolist() == [[1, 3, 2]]
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 8))
@@ -186,17 +184,15 @@ def test_bad_matrices_are_named():
     with pytest.raises(ValueError, match=r"matrix of shape \(2, 3\) has no positive cell"):
         Popularity().fit(sparse.csr_matrix((2, 3)))
     with pytest.raises(NotFittedError):
-        Popularity().rank(random_matrix(), 3)
+        Popularity().rank_items(random_matrix(), 3)
     model = ItemKNN().fit(random_matrix())
     with pytest.raises(TypeError, match=r"seen is a list"):
-        model.rank([[1]], 3)
+        model.rank_items([[1]], 3)
     with pytest.raises(ValueError, match=r"seen has 3 items but the model was fitted on 12"):
-        model.rank(sparse.csr_matrix((1, 3)), 3)
+        model.rank_items(sparse.csr_matrix((1, 3)), 3)
     with pytest.raises(ValueError, match=r"rows has shape \(2,\) but seen has 1 rows"):
-        model.rank(sparse.csr_matrix((1, 12)), 3, rows=[0, 1])
-    with pytest.raises(
-        ValueError, match=r"rows holds positions from 30 to 30; the model was fitted on 30 rows"
-    ):
-        model.rank(sparse.csr_matrix((1, 12)), 3, rows=[30])
+        model.rank_items(sparse.csr_matrix((1, 12)), 3, rows=[0, 1])
+    with pytest.raises(ValueError, match=r"rows holds positions from 30 to 30; the model was fitted on 30 rows"):
+        model.rank_items(sparse.csr_matrix((1, 12)), 3, rows=[30])
     with pytest.raises(ValueError, match=r"n=0; expected a whole number of at least 1"):
-        model.rank(sparse.csr_matrix((1, 12)), 0)
+        model.rank_items(sparse.csr_matrix((1, 12)), 0)

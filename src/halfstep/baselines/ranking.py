@@ -2,7 +2,7 @@
 
 Knows users x items and scikit-learn's conventions. Knows no metric and no split, and draws no random number.
 
-Both obey the contract of a ranker: `fit(matrix)`, then `rank(seen, n, rows=None)` gives item positions, best
+Both obey the contract of a ranker: `fit(matrix)`, then `rank_items(seen, n, rows=None)` gives item positions, best
 first, never a stored cell of `seen`, padded with -1. Equal scores go to the more popular item, then to the
 lower position, so a ranking never depends on the machine. Work goes in blocks of rows: dense scores take
 `BLOCK_BYTES` at a time, and what selecting from them needs a few times that.
@@ -41,9 +41,7 @@ class _CountedRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     def _fit_counts(self, matrix: Any) -> Any:
         cells = checked_cells("matrix", matrix)
         if not cells.nnz:
-            raise ValueError(
-                f"matrix of shape {cells.shape} has no positive cell; there is nothing to learn from."
-            )
+            raise ValueError(f"matrix of shape {cells.shape} has no positive cell; there is nothing to learn from.")
         self.n_features_in_ = cells.shape[1]
         self.item_counts_ = np.bincount(cells.indices, minlength=cells.shape[1]).astype(np.int64)
         self.by_popularity_ = np.argsort(-self.item_counts_, kind="stable")
@@ -79,7 +77,7 @@ class Popularity(_CountedRanker):
         seen = self._checked_seen(seen)
         return np.tile(self.item_counts_.astype(np.float64), (seen.shape[0], 1))
 
-    def rank(self, seen: Any, n: int, rows: npt.ArrayLike | None = None) -> Ranking:
+    def rank_items(self, seen: Any, n: int, rows: npt.ArrayLike | None = None) -> Ranking:
         """(len, n) positions of the most popular items that are not in `seen`; `rows` changes nothing."""
         seen, n = self._checked_seen(seen), checked_k(n, "n")
         ranking = np.full((seen.shape[0], n), -1, dtype=np.int32)
@@ -145,7 +143,7 @@ class ItemKNN(_CountedRanker):
         """
         return np.asarray((self._history(self._checked_seen(seen), rows) @ self.similarity_).toarray())
 
-    def rank(self, seen: Any, n: int, rows: npt.ArrayLike | None = None) -> Ranking:
+    def rank_items(self, seen: Any, n: int, rows: npt.ArrayLike | None = None) -> Ranking:
         """(len, n) positions of the best items that are not stored in `seen`, padded with -1.
 
         The histories are the rows of `seen`, or with `rows` the training rows at these positions.
@@ -169,9 +167,7 @@ class ItemKNN(_CountedRanker):
         one_of("similarity", self.similarity, SIMILARITIES)
         whole = isinstance(self.neighbours, int | np.integer) and not isinstance(self.neighbours, bool)
         if not whole or self.neighbours < 1:
-            raise ValueError(
-                f"neighbours={self.neighbours!r}; expected a whole number of at least 1, such as 100."
-            )
+            raise ValueError(f"neighbours={self.neighbours!r}; expected a whole number of at least 1, such as 100.")
         if not (np.isfinite(self.shrink) and self.shrink >= 0):
             raise ValueError(f"shrink={self.shrink!r}; expected a finite number of at least 0, such as 10.")
 

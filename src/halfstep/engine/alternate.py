@@ -96,18 +96,25 @@ def measure(session: Session, sums: dict[str, float]) -> Record:
     """The true objective and its parts from the sums of the half-step just made. No unobserved cell is touched.
 
     data = sum_obs w phi(z; t)      background = w0 (<U'U, V'V> - sum_obs z^2)      rmse over observed cells
+
+    With a background, `rmse_all` is over all cells, the target of an unobserved one being 0.
     """
     problem = session.problem
     w0 = problem.background
-    background = w0 * max(session.overlap() - sums["scores"], 0.0) if w0 > 0 else 0.0
+    unobserved = max(session.overlap() - sums["scores"], 0.0) if w0 > 0 else 0.0
     penalty = session.penalty(0) + session.penalty(1)
     cells = max(len(problem.observations), 1)
     return {
-        "objective": sums["data"] + background + penalty,
+        "objective": sums["data"] + w0 * unobserved + penalty,
         "data": sums["data"],
-        "background": background,
+        "background": w0 * unobserved,
         "penalty": penalty,
         "rmse": math.sqrt(sums["squares"] / cells),
+        **(
+            {"rmse_all": math.sqrt((sums["squares"] + unobserved) / math.prod(problem.observations.shape))}
+            if w0 > 0
+            else {}
+        ),
         "change": math.sqrt(sums["change"] / max(sums["size"], 1e-300)),
         "gap": sums["gap"],
         "steps": sums["steps"],

@@ -51,13 +51,13 @@ class LocalSession:
         """Gram matrix of one side, (d, d) float64, computed once after each change."""
         known = self._grams[side]
         if known is None:
-            known = self._grams[side] = _core.gram(self.factors[side], self.n_threads)
+            known = self._grams[side] = gram_matrix(self.factors[side], self.n_threads)
         return known
 
     def half_step(self, side: int, evaluate: bool = False) -> dict[str, float]:
         """Solve every row of `side` against the other one, in place; returns the core's sums over rows."""
         w0 = self.problem.background
-        spectrum = self._rotate(side) if w0 > 0 and self._wants_rotation() else None
+        spectrum = self._rotate(side, evaluate) if w0 > 0 and self._wants_rotation() else None
         if not self.problem.loss.is_quadratic and self.problem.loss.is_plq and self._duals[side] is None:
             self._duals[side] = np.zeros(len(self.problem.observations), self.factors[side].dtype)
         sums = solve_rows(
@@ -100,12 +100,12 @@ class LocalSession:
             and self.solver.method != "cholesky"
         )
 
-    def _rotate(self, side: int) -> NDArray[np.float64]:
-        """Turn both sides by the eigenvectors of the other side's Gram matrix: no score changes, the Gram is diagonal."""
+    def _rotate(self, side: int, evaluate: bool) -> NDArray[np.float64]:
+        """Turn both sides by the eigenvectors of the other side's Gram matrix: it gets diagonal, no score changes."""
         values, basis = symmetric_eigen(self.gram(1 - side))
         basis = np.ascontiguousarray(basis, self.factors[side].dtype)
         _core.rotate(self.factors[1 - side], basis, 0, self.n_threads)
-        if self.solver.method in ("cg", "subspace"):  # the others do not read the old rows
+        if evaluate or self.solver.method in ("cg", "subspace"):  # only these read the old rows
             _core.rotate(self.factors[side], basis, 0, self.n_threads)
         self._grams[1 - side] = np.diag(values)
         return values
@@ -186,6 +186,11 @@ def _cell_arguments(cells: Observations, dtype: Any) -> dict[str, Any]:
         **split(cells.targets, "target"),
         **split(cells.weights, "weight"),
     }
+
+
+def gram_matrix(factors: NDArray[Any], n_threads: int) -> NDArray[np.float64]:
+    """factors' factors, (d, d) float64, the same bits for any number of threads."""
+    return _core.gram(np.ascontiguousarray(factors), n_threads)
 
 
 def symmetric_eigen(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -1,6 +1,7 @@
 """What is minimised, as data: the cells, their loss, the background, and the two sides with their penalties.
 
-    sum_obs w phi(z; t)  +  background * sum_unobserved z^2  +  sum_i lam_i |u_i - mu_i|^2  +  sum_j lam_j |v_j - mu_j|^2
+    sum_obs w phi(z; t)  +  background * sum_unobserved z^2
+        +  sum_i lam_i |u_i - mu_i|^2  +  sum_j lam_j |v_j - mu_j|^2
 
 with z = u_i . v_j over all columns, pinned ones included; penalties run over the free columns only.
 """

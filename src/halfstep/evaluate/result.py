@@ -203,9 +203,7 @@ def bootstrap_means(values: Floats, n_bootstrap: int, seed: int) -> Floats:
     random = np.random.default_rng(seed)
     n = len(values)
     means = np.empty((n_bootstrap, values.shape[1]))
-    for replicate in range(
-        n_bootstrap
-    ):  # one resample at a time: n_bootstrap x n would not fit for many users
+    for replicate in range(n_bootstrap):  # one resample at a time: n_bootstrap x n would not fit for many users
         times_drawn = np.bincount(random.integers(n, size=n), minlength=n)
         means[replicate] = times_drawn @ values / n
     return means
@@ -214,8 +212,6 @@ def bootstrap_means(values: Floats, n_bootstrap: int, seed: int) -> Floats:
 def _text_table(rows: list[list[str]]) -> str:
     """Aligned columns, the first to the left and the others to the right, with a rule below the head."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows
-    ]
+    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
     lines.insert(1, "  ".join("-" * width for width in widths))
     return "\n".join(lines)

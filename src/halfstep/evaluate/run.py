@@ -33,7 +33,7 @@ class Ranker(Protocol):
     def fit(self, matrix: Any) -> Self:
         """Learn from a CSR matrix, users x items."""
 
-    def rank(self, seen: Any, n: int, rows: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.int32]:
+    def rank_items(self, seen: Any, n: int, rows: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.int32]:
         """(len, n) item positions, best first, padded with -1, never a stored cell of `seen`.
 
         `seen` is CSR, rows to rank for x items. `rows` are positions of training rows whose fitted state is
@@ -64,9 +64,7 @@ METRICS: dict[str, Callable[[Judgement, int], Floats | float]] = {
     "mrr": _per_user(metric.reciprocal_rank),
     "hit_rate": _per_user(metric.hit_rate_at_k),
     "novelty": lambda seen, k: metric.novelty(seen.ranked, seen.item_counts, seen.n_train_users, k),
-    "popularity_bias": lambda seen, k: metric.popularity_bias(
-        seen.ranked, seen.relevant, seen.item_counts, k
-    ),
+    "popularity_bias": lambda seen, k: metric.popularity_bias(seen.ranked, seen.relevant, seen.item_counts, k),
     "coverage": lambda seen, k: metric.coverage(seen.ranked, len(seen.item_counts), k),
 }
 DEFAULT_METRICS = ("ndcg", "truncated_recall", "precision", "coverage")
@@ -106,9 +104,7 @@ def evaluate(
     n = max(depth for _, depth in wanted.values())
     n_items = split.train.shape[1]
     if n > n_items:
-        raise ValueError(
-            f"k={n} but the catalogue has only {n_items} items; judge at most {n_items} of them."
-        )
+        raise ValueError(f"k={n} but the catalogue has only {n_items} items; judge at most {n_items} of them.")
     measured = {name: _measure(name, model, split, wanted, n) for name, model in named.items()}
     return Result(
         measured,
@@ -126,7 +122,7 @@ def _measure(name: str, model: Any, split: Split, wanted: dict[str, tuple[str, i
     started = time.perf_counter()
     fitted = clone(model, safe=False).fit(split.train)
     fit_done = time.perf_counter()
-    ranked = fitted.rank(split.seen, n, rows=split.rows)
+    ranked = fitted.rank_items(split.seen, n, rows=split.rows)
     rank_done = time.perf_counter()
     _check_ranking(name, ranked, split.seen, n)
     counts = np.bincount(split.train.indices, minlength=split.train.shape[1])
@@ -145,7 +141,7 @@ def _check_ranking(name: str, ranked: Any, seen: Any, n: int) -> None:
     shape = np.shape(ranked)
     if shape != (seen.shape[0], n):
         raise ValueError(
-            f"model {name!r}: rank returned shape {shape}; expected {(seen.shape[0], n)}, "
+            f"model {name!r}: rank_items returned shape {shape}; expected {(seen.shape[0], n)}, "
             "short lists padded with -1."
         )
     try:
@@ -157,7 +153,7 @@ def _check_ranking(name: str, ranked: Any, seen: Any, n: int) -> None:
     if len(has_any) and metric.hit_rate_at_k(ranking, stored).any():
         row = int(has_any[np.argmax(metric.hit_rate_at_k(ranking, stored))])
         raise ValueError(
-            f"model {name!r}: rank recommended an item that is stored in seen (row {row}); "
+            f"model {name!r}: rank_items recommended an item that is stored in seen (row {row}); "
             "a ranker must leave seen items out."
         )
 
@@ -203,23 +199,18 @@ def _named(models: Any, baselines: bool) -> dict[str, Any]:
         ]
         named = dict(zip(names, several, strict=True))
         if len(named) < len(several):
-            raise ValueError(
-                f"models has two entries named {max(names, key=names.count)!r}; give a dict of names."
-            )
+            raise ValueError(f"models has two entries named {max(names, key=names.count)!r}; give a dict of names.")
     for name, model in named.items():
         if isinstance(model, type) or not isinstance(model, Ranker):
             what = f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
             raise TypeError(
-                f"models: {name!r} is {what}; expected an object with fit(matrix) "
-                "and rank(seen, n, rows=None)."
+                f"models: {name!r} is {what}; expected an object with fit(matrix) and rank_items(seen, n, rows=None)."
             )
     present = {type(model) for model in named.values()}
     added = {kind.__name__: kind() for kind in (Popularity, ItemKNN) if baselines and kind not in present}
     clash = added.keys() & named.keys()
     if clash:
-        raise ValueError(
-            f"models: the name {min(clash)!r} is a baseline's; choose another or set baselines=False."
-        )
+        raise ValueError(f"models: the name {min(clash)!r} is a baseline's; choose another or set baselines=False.")
     if not added and not named:
         raise ValueError("models is empty and baselines=False; there is nothing to evaluate.")
     return added | named
@@ -233,9 +224,7 @@ def _wanted_metrics(metrics: Iterable[str], k: int | Iterable[int]) -> dict[str,
         key, at, depth = name.partition("@")
         one_of("metrics", key, METRICS)
         if at and not depth.isdecimal():
-            raise ValueError(
-                f"metrics={name!r} has no whole number after the @; write for example '{key}@10'."
-            )
+            raise ValueError(f"metrics={name!r} has no whole number after the @; write for example '{key}@10'.")
         for each in [checked_k(int(depth))] if at else depths:
             wanted[f"{key}@{each}"] = (key, each)
     if not wanted:

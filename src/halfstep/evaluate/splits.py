@@ -40,9 +40,7 @@ class Split:
     protocol: str
 
 
-def leave_k_out(
-    matrix: Any, k: int = 1, random_state: Any = None, *, timestamps: npt.ArrayLike | None = None
-) -> Split:
+def leave_k_out(matrix: Any, k: int = 1, random_state: Any = None, *, timestamps: npt.ArrayLike | None = None) -> Split:
     """Hold `k` cells out of every row that has more than k; the other rows are training only.
 
     The k cells are drawn at random, or with `timestamps` (one for each stored cell, see `time_split`) they
@@ -50,9 +48,7 @@ def leave_k_out(
     """
     cells = _cells_to_split(matrix)
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise ValueError(
-            f"k={k!r}; expected a whole number of at least 1: how many cells of each row to hold out."
-        )
+        raise ValueError(f"k={k!r}; expected a whole number of at least 1: how many cells of each row to hold out.")
     n_cells = np.diff(cells.indptr)
     users = np.flatnonzero(n_cells > k)
     if not len(users):
@@ -62,9 +58,7 @@ def leave_k_out(
     time = np.zeros(cells.nnz) if timestamps is None else _cell_times(matrix, cells, timestamps)
     keep = np.where(n_cells > k, n_cells - k, n_cells)
     train, held_out = _divide(cells, _place_in_row(cells, time, random_state) < keep[_row_of(cells)])
-    return Split(
-        train, train[users], held_out[users], users, users, cells.shape[0] - len(users), "leave_k_out"
-    )
+    return Split(train, train[users], held_out[users], users, users, cells.shape[0] - len(users), "leave_k_out")
 
 
 def strong_generalisation(
@@ -189,9 +183,7 @@ def _cell_times(matrix: Any, cells: Any, timestamps: Any) -> npt.NDArray[Any]:
     if missing.any():
         raise ValueError(f"timestamps has {int(missing.sum())} missing values; drop these cells first.")
     if cells.nnz != np.count_nonzero(given.data):
-        raise ValueError(
-            "matrix stores a cell twice, so its timestamps are ambiguous; keep one entry for each cell."
-        )
+        raise ValueError("matrix stores a cell twice, so its timestamps are ambiguous; keep one entry for each cell.")
     stored = np.flatnonzero(given.data)
     return np.asarray(time[stored][np.lexsort((given.indices[stored], _row_of(given)[stored]))])
 

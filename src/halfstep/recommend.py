@@ -1,0 +1,275 @@
+"""From factors to ranked lists: best items, similar rows, diversity, files. Knows ids and labels, not losses."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from halfstep import _core
+from halfstep.engine.local import thread_count
+from halfstep.errors import UnknownIdError, close_matches, require
+from halfstep.ids import Index
+
+
+class Ranking(NamedTuple):
+    """Ids and scores, best first; for several rows both are 2-D, short lists padded with None and NaN."""
+
+    ids: NDArray[Any]
+    scores: NDArray[Any]
+
+    def _repr_html_(self) -> str:
+        rows = np.atleast_2d(self.ids), np.atleast_2d(self.scores)
+        body = "".join(
+            f"<tr><td>{rank + 1}</td><td>{html.escape(str(i))}</td><td>{s:.4f}</td></tr>"
+            for ids, scores in zip(*rows, strict=True)
+            for rank, (i, s) in enumerate(zip(ids, scores, strict=True))
+            if i is not None
+        )
+        return f"<table><tr><th></th><th>id</th><th>score</th></tr>{body}</table>"
+
+
+class Recommender:
+    """What an estimator with users, items and a score `user . item` can do for people.
+
+    Needs `user_factors_`, `item_factors_`, `_users` and `_items` (Index), `_seen` (CSR of what users have) and
+    `item_labels_`/`user_labels_` (titles or None).
+    """
+
+    user_factors_: NDArray[Any]
+    item_factors_: NDArray[Any]
+    user_labels_: NDArray[Any] | None
+    item_labels_: NDArray[Any] | None
+    n_threads: int | None
+    _users: Index
+    _items: Index
+
+    @property
+    def user_ids_(self) -> NDArray[Any]:
+        return self._users.ids
+
+    @property
+    def item_ids_(self) -> NDArray[Any]:
+        return self._items.ids
+
+    def _seen_rows(self, rows: NDArray[np.int64]) -> Any:
+        """CSR (rows, items) of what these users have."""
+        raise NotImplementedError  # pragma: no cover
+
+    def recommend(
+        self,
+        users: Any,
+        n: int = 10,
+        *,
+        candidates: Iterable[Any] | None = None,
+        exclude: Iterable[Any] = (),
+        keep_seen: bool = False,
+        diversity: float = 0.0,
+    ) -> Ranking:
+        """The best `n` items of one user (1-D arrays) or of several (2-D arrays, one row for each).
+
+        users : one id, or a list or array of ids.
+        candidates : only these items may be recommended. exclude : these may not.
+        keep_seen : also recommend what the user already has.
+        diversity : 0 ranks by score; up to 1, items unlike those already chosen are preferred (maximal marginal
+            relevance on cosine similarity of the item factors).
+
+        Lists shorter than `n` (n may exceed the catalogue) are padded with None and NaN where several users are asked
+        for, and simply shorter for one user. A seen item is never used as padding.
+        """
+        check_is_fitted(self)
+        many = is_many(users)
+        rows = self._users.positions(users if many else [users])
+        seen = None if keep_seen else self._seen_rows(rows)
+        best = self._rank(self.user_factors_[rows], seen, n, candidates, exclude, diversity)
+        return best if many else _first(best)
+
+    def similar_items(self, item: Any, n: int = 10) -> Ranking:
+        """The `n` items with the largest cosine similarity of factors; `item` itself is left out."""
+        check_is_fitted(self)
+        return _similar(self.item_factors_, self._items, item, n, self.n_threads)
+
+    def similar_users(self, user: Any, n: int = 10) -> Ranking:
+        """The `n` users with the largest cosine similarity of factors; `user` itself is left out."""
+        check_is_fitted(self)
+        return _similar(self.user_factors_, self._users, user, n, self.n_threads)
+
+    def recommend_to_file(self, path: str | os.PathLike[str], users: Iterable[Any] | None = None, n: int = 10) -> int:
+        """Write (user, rank, item, score) for many users as a Parquet file, block by block; returns the row count.
+
+        All users when `users` is None. The file appears whole or not at all.
+        """
+        from halfstep.persistence import atomic_write
+
+        check_is_fitted(self)
+        pa, parquet = require("pyarrow", "frames"), require("pyarrow.parquet", "frames")
+        rows = np.arange(len(self._users)) if users is None else self._users.positions(list(users))
+        written, writer = 0, None
+        with atomic_write(path) as temporary:
+            try:
+                for start in range(0, max(len(rows), 1), 16384):
+                    block = rows[start : start + 16384]
+                    best = self._rank(self.user_factors_[block], self._seen_rows(block), n, None, (), 0.0)
+                    there = ~np.isnan(best.scores)
+                    user, rank = np.nonzero(there)
+                    columns = {
+                        "user": self._users.take(block[user]),
+                        "rank": (rank + 1).astype(np.int32),
+                        "item": best.ids[there],
+                        "score": best.scores[there].astype(np.float32),
+                    }
+                    table = pa.table({name: pa.array(values.tolist()) for name, values in columns.items()})
+                    writer = writer or parquet.ParquetWriter(str(temporary), table.schema)
+                    writer.write_table(table)
+                    written += len(user)
+            finally:
+                if writer is not None:
+                    writer.close()
+        return written
+
+    def item_positions(self, items: Iterable[Any]) -> NDArray[np.int64]:
+        """Column numbers of items given by id or, where the model has labels, by label (case does not matter)."""
+        given = list(items)
+        try:
+            found = self._items.find(given)
+        except (TypeError, ValueError):
+            found = np.full(len(given), -1, np.int64)
+        if (found < 0).any() and self.item_labels_ is not None:
+            by_label = {str(label).casefold(): k for k, label in reversed(list(enumerate(self.item_labels_)))}
+            found = np.array(
+                [by_label.get(str(i).casefold(), -1) if p < 0 else p for i, p in zip(given, found, strict=True)]
+            )
+        if (found < 0).any():
+            wanted = given[int(np.argmax(found < 0))]
+            if self.item_labels_ is None:
+                self._items.positions([wanted])
+            assert self.item_labels_ is not None
+            near = close_labels(wanted, self.item_labels_)
+            hint = f" Did you mean {', '.join(map(repr, near))}?" if near else ""
+            raise UnknownIdError(f"item {wanted!r} is neither an id nor a label of this model.{hint}", near)
+        return found.astype(np.int64)
+
+    def _rank(
+        self,
+        left: NDArray[Any],
+        seen: Any,
+        n: int,
+        candidates: Iterable[Any] | None = None,
+        exclude: Iterable[Any] = (),
+        diversity: float = 0.0,
+    ) -> Ranking:
+        """The best n items for rows of user factors."""
+        if not isinstance(n, (int, np.integer)) or n < 1:
+            raise ValueError(f"n={n!r} must be a whole number of at least 1.")
+        if not 0.0 <= diversity <= 1.0:
+            raise ValueError(f"diversity={diversity!r} must lie between 0 (by score) and 1.")
+        allowed = None if candidates is None else np.unique(self.item_positions(candidates))
+        banned = self.item_positions(exclude)
+        if len(banned):
+            allowed = np.setdiff1d(np.arange(len(self._items)) if allowed is None else allowed, banned)
+        right = self.item_factors_ if allowed is None else np.ascontiguousarray(self.item_factors_[allowed])
+        if seen is not None and allowed is not None:
+            seen = sp.csr_array(seen)[:, allowed]
+        depth = min(int(n), max(len(right), 1)) if diversity == 0 else min(max(10 * n, 100), max(len(right), 1))
+        places, scores = top_k(left, right, depth, seen, self.n_threads)
+        if diversity > 0:
+            places, scores = _diverse(places, scores, right, n, diversity)
+        if places.shape[1] < n:
+            wide = ((0, 0), (0, n - places.shape[1]))
+            places = np.pad(places, wide, constant_values=-1)
+            scores = np.pad(scores, wide, constant_values=np.nan)
+        if allowed is not None:
+            places = np.where(places < 0, -1, np.append(allowed, -1)[places])
+        return Ranking(self._items.take(places), scores)
+
+
+def close_labels(wanted: Any, labels: Iterable[Any]) -> list[Any]:
+    """Labels near to `wanted` as a whole or, failing that, with a word near to it."""
+    labels = list(labels)
+    near = close_matches(wanted, labels)
+    if near:
+        return near
+    by_word: dict[str, list[Any]] = {}
+    for label in labels:
+        for word in str(label).casefold().split():
+            by_word.setdefault(word.strip("(),.:;"), []).append(label)
+    return [label for word in close_matches(wanted, by_word) for label in by_word[word]][:3]
+
+
+def top_k(
+    left: NDArray[Any], right: NDArray[Any], k: int, seen: Any = None, n_threads: int | None = None
+) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    """Positions and scores of the best k rows of `right` for every row of `left`, cells of `seen` left out."""
+    seen_indptr = seen_indices = None
+    if seen is not None:
+        seen = sp.csr_array(seen)
+        if not seen.has_sorted_indices:
+            seen = seen.sorted_indices()
+        seen_indptr, seen_indices = seen.indptr.astype(np.int64), seen.indices.astype(np.int32)
+    return _core.top_k(
+        np.ascontiguousarray(left),
+        np.ascontiguousarray(right, left.dtype),
+        int(k),
+        None,
+        seen_indptr,
+        seen_indices,
+        n_threads=thread_count(n_threads),
+    )
+
+
+def is_many(users: Any) -> bool:
+    """Whether this is a collection of ids rather than one. A tuple can be one id; lists, arrays and columns cannot."""
+    return isinstance(users, (list, np.ndarray, set, range)) or hasattr(users, "to_numpy")
+
+
+def _first(ranking: Ranking) -> Ranking:
+    there = ~np.isnan(ranking.scores[0])
+    ids = ranking.ids[0][there]
+    return Ranking(ids, ranking.scores[0][there])
+
+
+def _similar(factors: NDArray[Any], index: Index, id: Any, n: int, n_threads: int | None) -> Ranking:
+    if not isinstance(n, (int, np.integer)) or n < 1:
+        raise ValueError(f"n={n!r} must be a whole number of at least 1.")
+    row = index.position(id)
+    unit = factors / np.maximum(np.linalg.norm(factors, axis=1, keepdims=True), np.finfo(factors.dtype).tiny)
+    itself = sp.csr_array(([1.0], ([0], [row])), shape=(1, len(index)))
+    places, scores = top_k(unit[row : row + 1], unit, min(n, len(index)), itself, n_threads)
+    return _first(Ranking(index.take(places), scores))
+
+
+def _diverse(
+    places: NDArray[np.int32], scores: NDArray[Any], right: NDArray[Any], n: int, diversity: float
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Maximal marginal relevance: greedily the largest (1-diversity) * score - diversity * similarity to the chosen."""
+    out_places = np.full((len(places), n), -1, places.dtype)
+    out_scores = np.full((len(places), n), np.nan, scores.dtype)
+    for r, (row, score) in enumerate(zip(places, scores, strict=True)):
+        pool = row[row >= 0]
+        if not len(pool):
+            continue
+        value = score[: len(pool)]
+        spread = float(value.max() - value.min()) or 1.0
+        relevance = (value - value.min()) / spread  # on the scale of a cosine
+        unit = right[pool] / np.maximum(np.linalg.norm(right[pool], axis=1, keepdims=True), 1e-30)
+        nearest = np.full(len(pool), -1.0)
+        free = np.ones(len(pool), bool)
+        for k in range(min(n, len(pool))):
+            gain = (1 - diversity) * relevance - diversity * (nearest if k else 0.0)
+            pick = int(np.argmax(np.where(free, gain, -np.inf)))
+            free[pick] = False
+            out_places[r, k], out_scores[r, k] = pool[pick], value[pick]
+            nearest = np.maximum(nearest, unit @ unit[pick])
+    return out_places, out_scores
+
+
+def labelled(labels: NDArray[Any] | None, index: Index, positions: Sequence[int] | NDArray[Any]) -> list[str]:
+    """Titles of rows where the model has them, ids otherwise."""
+    source = index.ids if labels is None else labels
+    return [str(source[p]) for p in positions]
