@@ -181,6 +181,28 @@ void bind_number(nb::module_& m) {
       "What the rows of `own` cost on their cells; solves nothing.");
 
   m.def(
+      "quadratics",
+      [](Array<T> own, In<T> other, In<int64_t> indptr, In<int32_t> indices, MaybeIn<T> targets, MaybeIn<T> weights,
+         MaybeIn<T> offsets, double target, double weight, nb::tuple loss, int free_start, int free_stop, double w0) {
+        HalfStep<T> h = sides(own, other, indptr, indices, targets, weights, offsets, target, weight, loss);
+        expect(h.loss.kind == LossKind::squared, "only the squared loss is a quadratic");
+        expect(0 <= free_start && free_start < free_stop && free_stop <= h.d, "free must be a range of columns");
+        h.free_start = free_start, h.free_stop = free_stop, h.w0 = T(w0);
+        const size_t f = size_t(h.free());
+        auto out = make<double>({own.shape(0), f + 1, f});
+        std::fill(out.data(), out.data() + out.size(), 0.0);
+        {
+          nb::gil_scoped_release released;
+          quadratics(kernels<T>(), h, out.data());
+        }
+        return out;
+      },
+      nb::kw_only(), "own"_a.noconvert(), "other"_a.noconvert(), "indptr"_a.noconvert(), "indices"_a.noconvert(),
+      "targets"_a.noconvert() = nb::none(), "weights"_a.noconvert() = nb::none(), "offsets"_a.noconvert() = nb::none(),
+      "target"_a, "weight"_a, "loss"_a, "free_start"_a, "free_stop"_a, "w0"_a,
+      "What the cells of each row add to its quadratic, (rows, f + 1, f) float64: lower triangle, then linear terms.");
+
+  m.def(
       "gram",
       [](In<T> x, int n_threads) {
         expect(x.ndim() == 2, "x must be two-dimensional");

@@ -123,6 +123,21 @@ Sums half_step(const Kernels<T>& kernels, HalfStep<T> h, bool evaluate, int n_th
   return total;
 }
 
+// What the cells of each row add to its quadratic, (n_own, f + 1, f) in `out`, which starts at zero: the lower triangle of
+// sum (w - w0) x x', then the linear terms. Squared loss. Pieces of a row that live apart are added up by the caller.
+template <class T>
+void quadratics(const Kernels<T>& kernels, HalfStep<T> h, double* out) {
+  for (int64_t i = 0; i < h.n_own; ++i) h.longest = std::max(h.longest, h.indptr[i + 1] - h.indptr[i]);
+  Workers<T> workers(kernels, h, 1);
+  const int f = h.free();
+  std::vector<T> part(kernels.part_size(f));
+  for (int64_t i = 0; i < h.n_own; ++i)
+    for (int64_t k = h.indptr[i]; k < h.indptr[i + 1]; k += chunk_cells) {
+      kernels.part(h, i, k, std::min(k + chunk_cells, h.indptr[i + 1]), workers[0], part.data());
+      kernels.add_part(f, part.data(), out + size_t(i) * (f + 1) * f);
+    }
+}
+
 // What the present rows cost on their cells; solves nothing.
 template <class T>
 Sums evaluate(const Kernels<T>& kernels, const HalfStep<T>& h, int n_threads) {

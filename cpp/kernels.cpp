@@ -29,6 +29,7 @@ Kernels<T> table() {
       [](const HalfStep<T>& h, int64_t i, int64_t k0, int64_t k1, void* ws, T* out) {
         accumulate_part(h, i, k0, k1, *static_cast<W*>(ws), out);
       },
+      add_part<T>,
       [](const HalfStep<T>& h, int64_t i, T* const* parts, int count, void* ws, Sums& sums) {
         finish_parts(h, i, parts, count, *static_cast<W*>(ws), sums);
       },

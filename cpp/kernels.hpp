@@ -26,6 +26,7 @@ struct Kernels {
   void (*rows)(const HalfStep<T>&, int64_t first, int64_t last, bool evaluate, void* scratch, Sums&);
   size_t (*part_size)(int f);
   void (*part)(const HalfStep<T>&, int64_t i, int64_t k0, int64_t k1, void* scratch, T* out);
+  void (*add_part)(int f, const T* part, double* out);
   void (*finish)(const HalfStep<T>&, int64_t i, T* const* parts, int count, void* scratch, Sums&);
   void (*evaluate)(const HalfStep<T>&, int64_t i, int64_t k0, int64_t k1, Sums&);
   void (*gram)(const T* x, int64_t n, int d, double* out);

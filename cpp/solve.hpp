@@ -106,6 +106,13 @@ void accumulate_part(const HalfStep<T>& h, int64_t i, int64_t k0, int64_t k1, Wo
   accumulate(cells.x, h.d, h.free(), cells.indices, cells.n, ws.s, ws.l, out, ws.panel);
 }
 
+// Adds a chunk's quadratic to `out`, (f + 1) x f: the lower triangle, then the linear terms.
+template <class T>
+void add_part(int f, const T* part, double* out) {
+  for (int r = 0; r <= f; ++r)
+    for (int c = 0; c < f && c <= r; ++c) out[ptrdiff_t(r) * f + c] += part[ptrdiff_t(r) * panel_ld<T>(f) + c];
+}
+
 // A long row from the quadratics of its chunks, added in their order.
 template <class T>
 void finish_parts(const HalfStep<T>& h, int64_t i, T* const* parts, int count, Workspace<T>& ws, Sums& sums) {
