@@ -5,6 +5,7 @@ Knows rows and columns, not what they stand for. Everything is built in linear t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -52,6 +53,10 @@ class Observations:
     def counts(self) -> NDArray[np.int64]:
         """Observed cells of each row."""
         return np.diff(self.indptr)
+
+    def per_row(self, rule: Callable[[NDArray[np.int64]], Values]) -> Values:
+        """What a rule gives each row from its number of cells. Cells on a cluster apply it where their rows are."""
+        return rule(self.counts)
 
     def _refill(self, arrays: list[NDArray[Any]]) -> tuple[Values, Values]:
         """Targets and weights with their arrays replaced, in order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -317,8 +318,10 @@ class WALS(Recommender, BaseEstimator):  # type: ignore[misc]
         return losses.get(self.loss)
 
     def _side(self, side: int, cells: Observations, rows: NDArray[Any] | None) -> Side:
-        counts = cells.counts if rows is None else cells.counts[rows]
-        return Side(scaled_penalty(self.reg, self.reg_scaling, counts, self.background, cells.shape[1]))
+        rule = partial(
+            scaled_penalty, self.reg, self.reg_scaling, background=float(self.background), n_other=cells.shape[1]
+        )
+        return Side(cells.per_row(rule) if rows is None else rule(cells.counts[rows]))
 
     def _problem(self, cells: Observations) -> Problem:
         sides = (self._side(0, cells, None), self._side(1, cells.T, None))

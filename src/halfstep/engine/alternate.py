@@ -21,6 +21,10 @@ class Session(Protocol):
     """A factorisation under way, wherever it runs. `LocalSession` says what the methods mean."""
 
     problem: Problem
+    past: Sequence[Record]
+    """Sweeps made before this session was opened: a fit that is resumed."""
+    callbacks: Sequence[Callback]
+    """What the session itself does after a sweep, such as a checkpoint."""
 
     def half_step(self, side: int, evaluate: bool = False) -> dict[str, float]: ...
     def penalty(self, side: int) -> float: ...
@@ -56,16 +60,25 @@ def alternate(
     max_seconds : no sweep is begun after that many seconds.
     keep_on_interrupt : Ctrl-C ends the loop after the last finished half-step instead of raising.
     """
-    outcome = Outcome()
-    begun = time.perf_counter()
-    bar = tqdm(total=max_iter, desc=label, unit="sweep", delay=0 if verbose else 2, disable=None, leave=bool(verbose))
+    outcome = Outcome(list(session.past), session.past[-1]["objective"] if session.past else math.inf)
+    outcome.converged = settled(outcome.history, tol)
+    begun = time.perf_counter() - (session.past[-1]["seconds"] if session.past else 0.0)
+    bar = tqdm(
+        total=max_iter,
+        initial=len(session.past),
+        desc=label,
+        unit="sweep",
+        delay=0 if verbose else 2,
+        disable=None,
+        leave=bool(verbose),
+    )
     with bar:
         try:
-            for iteration in range(max_iter):
+            for iteration in range(len(session.past), 0 if outcome.converged else max_iter):
                 for side in order[:-1]:
                     session.half_step(side)
                 sums = session.half_step(order[-1], evaluate=True)
-                before, record = outcome.objective, measure(session, sums)
+                record = measure(session, sums)
                 record |= {"iteration": iteration + 1, "seconds": time.perf_counter() - begun}
                 outcome.history.append(record)
                 outcome.objective = record["objective"]
@@ -75,8 +88,8 @@ def alternate(
                     tqdm.write(
                         f"{label} {iteration + 1}: objective {record['objective']:.8g}, rmse {record['rmse']:.4g}"
                     )
-                outcome.converged = abs(before - outcome.objective) <= tol * abs(outcome.objective)
-                stop = any([callback(record) for callback in callbacks])
+                outcome.converged = settled(outcome.history, tol)
+                stop = any([callback(record) for callback in (*session.callbacks, *callbacks)])
                 late = max_seconds is not None and record["seconds"] >= max_seconds
                 if outcome.converged or stop or late:
                     break
@@ -90,6 +103,14 @@ def alternate(
         record |= measure(session, sums) | {"seconds": time.perf_counter() - begun}
         outcome.objective = record["objective"]
     return outcome
+
+
+def settled(history: Sequence[Record], tol: float) -> bool:
+    """Whether the last sweep changed the objective by no more than `tol` of itself."""
+    if len(history) < 2:
+        return False
+    before, now = history[-2]["objective"], history[-1]["objective"]
+    return abs(before - now) <= tol * abs(now)
 
 
 def measure(session: Session, sums: dict[str, float]) -> Record:

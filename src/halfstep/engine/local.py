@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halfstep import _core
+from halfstep.engine.alternate import Callback, Record
+from halfstep.engine.initial import initial_factors
 from halfstep.engine.problem import METHODS, Problem, Solver
 from halfstep.errors import RowError
 from halfstep.observations import Observations, Values
@@ -30,6 +33,13 @@ class LocalEngine:
     """Runs half-steps in this process. The result has the same bits for any number of threads."""
 
     n_threads: int | None = None
+    distributed: ClassVar[bool] = False
+
+    def start(
+        self, observations: Observations, rank: int, init: str, seed: int, dtype: Any
+    ) -> tuple[list[NDArray[Any]], tuple[int, int]]:
+        """Factors of both sides and the order of half-steps; see `initial_factors`."""
+        return initial_factors(observations, rank, init, seed, dtype)
 
     def open(self, problem: Problem, factors: list[NDArray[Any]], solver: Solver) -> LocalSession:
         """Start from `factors`, one (n, d) array for each side, which the session takes over and changes."""
@@ -38,6 +48,9 @@ class LocalEngine:
 
 class LocalSession:
     """A factorisation under way: the factors of both sides and what is known about them."""
+
+    past: Sequence[Record] = ()
+    callbacks: Sequence[Callback] = ()
 
     def __init__(self, problem: Problem, factors: list[NDArray[Any]], solver: Solver, n_threads: int) -> None:
         self.problem = problem
@@ -57,8 +70,9 @@ class LocalSession:
     def half_step(self, side: int, evaluate: bool = False) -> dict[str, float]:
         """Solve every row of `side` against the other one, in place; returns the core's sums over rows."""
         w0 = self.problem.background
-        spectrum = self._rotate(side, evaluate) if w0 > 0 and self._wants_rotation() else None
-        if not self.problem.loss.is_quadratic and self.problem.loss.is_plq and self._duals[side] is None:
+        rotated = wants_rotation(self.problem, self.solver, self.factors[0].shape[1])
+        spectrum = self._rotate(side, evaluate) if rotated else None
+        if keeps_duals(self.problem) and self._duals[side] is None:
             self._duals[side] = np.zeros(len(self.problem.observations), self.factors[side].dtype)
         sums = solve_rows(
             self.problem,
@@ -89,26 +103,32 @@ class LocalSession:
     def snapshot(self) -> list[NDArray[Any]]:
         return [factors.copy() for factors in self.factors]
 
-    def _wants_rotation(self) -> bool:
-        """A diagonal background makes the dual and iterative finishes cheap. It needs columns that nobody pinned."""
-        sides, d = self.problem.sides, self.factors[0].shape[1]
-        whole = all(side.columns(d) == (0, d) and side.nonnegative is None for side in sides)
-        return (
-            whole
-            and all(side.prior is None for side in sides)
-            and self.problem.loss.is_quadratic
-            and self.solver.method != "cholesky"
-        )
-
     def _rotate(self, side: int, evaluate: bool) -> NDArray[np.float64]:
         """Turn both sides by the eigenvectors of the other side's Gram matrix: it gets diagonal, no score changes."""
         values, basis = symmetric_eigen(self.gram(1 - side))
         basis = np.ascontiguousarray(basis, self.factors[side].dtype)
         _core.rotate(self.factors[1 - side], basis, 0, self.n_threads)
-        if evaluate or self.solver.method in ("cg", "subspace"):  # only these read the old rows
+        if evaluate or self.solver.reads_old_rows:
             _core.rotate(self.factors[side], basis, 0, self.n_threads)
         self._grams[1 - side] = np.diag(values)
         return values
+
+
+def wants_rotation(problem: Problem, solver: Solver, d: int) -> bool:
+    """A diagonal background makes the dual and iterative finishes cheap. It needs columns that nobody pinned."""
+    whole = all(side.columns(d) == (0, d) and side.nonnegative is None for side in problem.sides)
+    return (
+        problem.background > 0
+        and whole
+        and all(side.prior is None for side in problem.sides)
+        and problem.loss.is_quadratic
+        and solver.method != "cholesky"
+    )
+
+
+def keeps_duals(problem: Problem) -> bool:
+    """Whether a sweep starts from the dual variables of the one before."""
+    return problem.loss.is_plq and not problem.loss.is_quadratic
 
 
 def solve_rows(
@@ -125,17 +145,51 @@ def solve_rows(
     n_threads: int = 1,
     cells: Observations | None = None,
 ) -> dict[str, float]:
-    """One call into the core: every row of `own` in place. `cells` replaces those of the problem, for new rows."""
+    """One call into the core: every row of `own` in place. `cells` replaces those of the problem, for new rows.
+
+    Returns the core's sums over rows; a row without a finite solution raises.
+    """
+    sums = try_rows(
+        problem,
+        side,
+        own,
+        other,
+        solver,
+        gram=gram,
+        spectrum=spectrum,
+        duals=duals,
+        evaluate=evaluate,
+        n_threads=n_threads,
+        cells=problem.cells(side) if cells is None else cells,
+    )
+    refuse_failed(side, sums)
+    return sums
+
+
+def try_rows(
+    problem: Problem,
+    side: int,
+    own: NDArray[Any],
+    other: NDArray[Any],
+    solver: Solver,
+    *,
+    gram: NDArray[np.float64] | None,
+    spectrum: NDArray[np.float64] | None,
+    duals: NDArray[Any] | None,
+    evaluate: bool,
+    n_threads: int,
+    cells: Observations,
+) -> dict[str, float]:
+    """`solve_rows` for callers that look at `sums["failed"]` themselves."""
     dtype, d = own.dtype, own.shape[1]
     spec = problem.sides[side]
     start, stop = spec.columns(d)
-    cells = problem.cells(side) if cells is None else cells
     per_row = isinstance(spec.penalty, np.ndarray)
     low, high = spec.nonnegative or (start, start)
-    sums = _core.half_step(
+    return _core.half_step(
         own=own,
         other=other,
-        **_cell_arguments(cells, dtype),
+        **cell_arguments(cells, dtype),
         loss=problem.loss.native(),
         free_start=start,
         free_stop=stop,
@@ -155,12 +209,15 @@ def solve_rows(
         evaluate=evaluate,
         n_threads=n_threads,
     )
+
+
+def refuse_failed(side: int, sums: dict[str, float]) -> None:
+    """Raise if a row had no finite solution."""
     if sums["failed"] >= 0:
         raise RowError(
             f"row {int(sums['failed'])} of side {side} has no finite solution. Its penalty is too small for its data: "
             "raise `reg`, lower the rank, or look for huge weights or targets in that row."
         )
-    return sums
 
 
 def evaluate_cells(problem: Problem, own: NDArray[Any], other: NDArray[Any], n_threads: int) -> dict[str, float]:
@@ -168,13 +225,15 @@ def evaluate_cells(problem: Problem, own: NDArray[Any], other: NDArray[Any], n_t
     return _core.evaluate(
         own=own,
         other=other,
-        **_cell_arguments(problem.observations, own.dtype),
+        **cell_arguments(problem.observations, own.dtype),
         loss=problem.loss.native(),
         n_threads=n_threads,
     )
 
 
-def _cell_arguments(cells: Observations, dtype: Any) -> dict[str, Any]:
+def cell_arguments(cells: Observations, dtype: Any) -> dict[str, Any]:
+    """The arguments of the core that describe cells."""
+
     def split(values: Values, name: str) -> dict[str, Any]:
         if isinstance(values, np.ndarray):
             return {name + "s": np.ascontiguousarray(values, dtype), name: 0.0}

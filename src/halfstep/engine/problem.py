@@ -39,6 +39,11 @@ class Solver:
     def __post_init__(self) -> None:
         one_of("solver", self.method, METHODS)
 
+    @property
+    def reads_old_rows(self) -> bool:
+        """Whether a quadratic row is solved from where it was."""
+        return self.method in ("cg", "subspace")
+
 
 @dataclass(frozen=True)
 class Side:
