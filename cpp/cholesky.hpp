@@ -81,7 +81,7 @@ bool cholesky(T* a, int lda, int n, int rows, T* scratch) {
       for (int c = 0; c <= r; ++c) a[ptrdiff_t(j + r) * lda + j + c] = block[c][r];
     for (int i = j + nb; i < rows; i += tile_rows) {
       T* row = a + ptrdiff_t(i) * lda + j;
-      tile<T, 2, Put::set>(B, row, lda, 1, &inverse[0][0], B, row, lda);
+      tile<T, 2, Put::set>(nb, row, lda, 1, &inverse[0][0], B, row, lda);  // what lies behind nb may be anything
     }
   }
   return true;

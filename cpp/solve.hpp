@@ -63,7 +63,7 @@ bool solve_squared(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Works
     const int steps = solve_cg(h, i, cells, ws, gap);
     sums.steps += steps;
     if (gap > sums.gap) sums.gap = gap;
-    return true;
+    return std::isfinite(gap);
   }
   if (h.method == Method::subspace && f > h.block) {
     if (solve_subspace(h, i, cells, ws)) return true;
