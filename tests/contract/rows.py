@@ -1,0 +1,181 @@
+"""Random half-steps, solved by the core and row by row by the oracle. Knows no estimator and no engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from halfstep import _core, losses
+from halfstep._reference import RowProblem, row_objective, solve_row
+from halfstep.engine.problem import METHODS
+
+# Every loss here is held to the whole contract; a new finish of the core joins by its name.
+LOSSES = [losses.Squared()]
+
+# How far above the least value a row may end, as a share of the value without any row (b = 0).
+EXCESS = {np.float32: 1e-5, np.float64: 1e-11}
+
+
+@dataclass(frozen=True)
+class HalfStepCase:
+    """One side to solve. Arrays are float64 and cast on the way into the core, so that both see the same problem."""
+
+    own: Any  # (n_own, d)
+    other: Any  # (n_other, d)
+    indptr: Any
+    indices: Any
+    targets: Any  # (cells,)
+    weights: Any  # (cells,)
+    lam: Any  # (n_own,)
+    loss: losses.Loss
+    offsets: Any = None  # (cells,) or None
+    mu: Any = None  # (1, f) or (n_own, f) or None
+    w0: float = 0.0
+    free: tuple[int, int] | None = None
+    spectrum: Any = None  # (f,) where `other` was rotated
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        return self.free or (0, self.own.shape[1])
+
+    @property
+    def gram(self) -> Any:
+        return self.other.T @ self.other
+
+    def solve(self, dtype: Any, method: str = "exact", **options: Any) -> tuple[Any, dict[str, float]]:
+        """The core's new rows and its sums."""
+        start, stop = self.columns
+        own = np.ascontiguousarray(self.own, dtype).copy()
+        keywords: dict[str, Any] = {
+            "tolerance": 1e-7 if dtype == np.float32 else 1e-13,
+            "max_steps": 5000,
+            "block": 64,
+            "evaluate": True,
+            "n_threads": 1,
+        }
+        sums = _core.half_step(
+            own=own,
+            other=np.ascontiguousarray(self.other, dtype),
+            indptr=self.indptr,
+            indices=self.indices,
+            targets=self.targets.astype(dtype),
+            weights=self.weights.astype(dtype),
+            offsets=None if self.offsets is None else self.offsets.astype(dtype),
+            target=0.0,
+            weight=0.0,
+            loss=self.loss.native(),
+            free_start=start,
+            free_stop=stop,
+            lam=self.lam.astype(dtype),
+            lam_all=0.0,
+            mu=None if self.mu is None else np.ascontiguousarray(self.mu, dtype),
+            w0=self.w0,
+            gram=self.gram.astype(dtype) if self.w0 > 0 else None,
+            spectrum=None if self.spectrum is None else self.spectrum.astype(dtype),
+            duals=np.zeros(len(self.indices), dtype) if self.loss.is_plq and not self.loss.is_quadratic else None,
+            method=METHODS[method],
+            **(keywords | options),
+        )
+        return own, sums
+
+    def row(self, i: int) -> RowProblem:
+        """Row i as the oracle sees it."""
+        cells = slice(self.indptr[i], self.indptr[i + 1])
+        mu = 0.0 if self.mu is None else self.mu[0 if len(self.mu) == 1 else i]
+        return RowProblem(
+            x=self.other[self.indices[cells]],
+            targets=self.targets[cells],
+            weights=self.weights[cells],
+            loss=self.loss,
+            lam=float(self.lam[i]),
+            offsets=0.0 if self.offsets is None else self.offsets[cells],
+            mu=mu,
+            w0=self.w0,
+            gram=self.gram,
+            free=self.columns,
+            own=self.own[i],
+        )
+
+    def excess(self, solved: Any) -> Any:
+        """(n_own,) how far each row is above its least value, as a share of its value at b = 0."""
+        start, stop = self.columns
+        out = np.empty(len(solved))
+        for i, row in enumerate(np.asarray(solved, np.float64)):
+            problem = self.row(i)
+            best, zero = solve_row(problem), np.zeros(stop - start)
+            least = row_objective(best, problem)
+            scale = max(row_objective(zero, problem), least, 1e-3)
+            out[i] = (row_objective(row[start:stop], problem) - least) / scale
+        return out
+
+    def rotated(self) -> HalfStepCase:
+        """The same problem with the free columns turned so that the Gram matrix is diagonal on them.
+
+        The own row and the prior turn along; nobody's scores change.
+        """
+        start, stop = self.columns
+        values, basis = np.linalg.eigh(self.gram[start:stop, start:stop])
+        own, other = self.own.copy(), self.other.copy()
+        own[:, start:stop] = own[:, start:stop] @ basis
+        other[:, start:stop] = other[:, start:stop] @ basis
+        mu = None if self.mu is None else self.mu @ basis
+        return replace(self, own=own, other=other, mu=mu, spectrum=np.maximum(values, 0.0))
+
+
+def lengths_for(d: int) -> list[int]:
+    """Row lengths around everything a solver may branch on."""
+    return [0, 1, max(d - 1, 0), d, d + 1, 4 * d + 3]
+
+
+def random_case(
+    seed: int,
+    *,
+    d: int = 5,
+    loss: losses.Loss | None = None,
+    weights: str = "mixed",
+    offsets: bool = False,
+    background: str = "none",
+    prior: str = "none",
+    pinned: tuple[int, int] = (0, 0),
+    lengths: list[int] | None = None,
+) -> HalfStepCase:
+    """A half-step with rows of every length.
+
+    weights : "ones", "mixed" (zeros among them), "background" (all equal to w0) or "below" (w - w0 < 0).
+    background : "none", "dense" (Gram matrix) or "rotated" (its spectrum).
+    prior : "none", "shared" (one row) or "rows".
+    pinned : how many columns are pinned left and right of the free ones.
+    """
+    rng = np.random.default_rng(seed)
+    lengths = lengths_for(d) if lengths is None else lengths
+    n_own, n_other = len(lengths), max(lengths) + 5
+    free = (pinned[0], d + pinned[0])
+    columns = d + sum(pinned)
+    w0 = 0.0 if background == "none" else 0.3
+    cells = sum(lengths)
+    choices = {"ones": [1.0], "mixed": [0.0, 0.5, 1.0, 3.0], "background": [w0], "below": [0.0, w0 / 4, w0 / 2]}
+    loss = losses.Squared() if loss is None else loss
+    case = HalfStepCase(
+        own=rng.normal(size=(n_own, columns)),
+        other=rng.normal(size=(n_other, columns)) / np.sqrt(columns),
+        indptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        indices=np.concatenate([np.sort(rng.permutation(n_other)[:n]) for n in lengths]).astype(np.int32),
+        targets=draw_targets(loss, rng, cells),
+        weights=rng.choice(choices[weights], cells),
+        lam=10 ** rng.uniform(-1.5, 1, n_own),
+        loss=loss,
+        offsets=rng.normal(size=cells) if offsets else None,
+        mu={"none": None, "shared": rng.normal(size=(1, d)), "rows": rng.normal(size=(n_own, d))}[prior],
+        w0=w0,
+        free=free,
+    )
+    return case.rotated() if background == "rotated" else case
+
+
+def draw_targets(loss: losses.Loss, rng: Any, n: int) -> Any:
+    """Targets that the loss accepts."""
+    if loss.form == "margin":
+        return rng.choice([-1.0, 1.0], n)
+    return rng.random(n) if loss.name == "bernoulli" else rng.integers(0, 5, n).astype(float)
