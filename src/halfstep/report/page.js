@@ -1,0 +1,97 @@
+// Tooltips, maps that can be searched, tables that can be sorted and filtered. The page is whole without it.
+"use strict";
+const tip = document.getElementById("tip");
+const SVG = "http://www.w3.org/2000/svg";
+
+function showTip(text, event) {
+  tip.textContent = text;
+  tip.hidden = false;
+  const left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);
+  const top = event.clientY + 18 + tip.offsetHeight > innerHeight ? event.clientY - tip.offsetHeight - 10 : event.clientY + 18;
+  tip.style.left = `${Math.max(left, 4)}px`;
+  tip.style.top = `${top}px`;
+}
+
+document.addEventListener("pointermove", (event) => {
+  const mark = event.target.closest?.("[data-t]");
+  if (mark) showTip(mark.dataset.t, event);
+  else if (!event.target.closest?.("[data-map]")) tip.hidden = true;
+});
+
+// A map: points.x and .y in units of the drawing, .label for each, and a ring around what is near or found.
+for (const script of document.querySelectorAll("script.points")) {
+  const figure = script.closest("figure");
+  const svg = figure.querySelector("svg");
+  const points = JSON.parse(script.textContent);
+  const rings = svg.appendChild(document.createElementNS(SVG, "g"));
+  svg.dataset.map = "";
+
+  const ring = (k, named) => {
+    const circle = rings.appendChild(document.createElementNS(SVG, "circle"));
+    circle.setAttribute("class", "hit");
+    circle.setAttribute("cx", points.x[k]);
+    circle.setAttribute("cy", points.y[k]);
+    circle.setAttribute("r", 6);
+    if (!named) return;
+    const text = rings.appendChild(document.createElementNS(SVG, "text"));
+    const right = points.x[k] > svg.viewBox.baseVal.width * 0.75;
+    text.setAttribute("class", "halo");
+    text.setAttribute("x", points.x[k] + (right ? -9 : 9));
+    text.setAttribute("y", points.y[k] + 4);
+    text.setAttribute("text-anchor", right ? "end" : "start");
+    text.textContent = points.label[k].split("\n")[0];
+  };
+
+  svg.addEventListener("pointermove", (event) => {
+    const box = svg.getBoundingClientRect();
+    const scale = svg.viewBox.baseVal.width / box.width;
+    const x = (event.clientX - box.left) * scale;
+    const y = (event.clientY - box.top) * scale;
+    let best = -1;
+    let nearest = 14 * 14;
+    for (let k = 0; k < points.x.length; k++) {
+      const d = (points.x[k] - x) ** 2 + (points.y[k] - y) ** 2;
+      if (d < nearest) { nearest = d; best = k; }
+    }
+    if (best < 0) tip.hidden = true;
+    else showTip(points.label[best], event);
+  });
+  svg.addEventListener("pointerleave", () => { tip.hidden = true; });
+
+  const box = figure.querySelector("[data-find]");
+  box?.addEventListener("input", () => {
+    rings.replaceChildren();
+    const wanted = box.value.trim().toLowerCase();
+    const hits = wanted ? points.label.flatMap((label, k) => (label.toLowerCase().includes(wanted) ? [k] : [])) : [];
+    hits.slice(0, 400).forEach((k, place) => ring(k, place < 12));
+    figure.querySelector(".found").textContent = wanted ? `${hits.length} found` : "";
+  });
+}
+
+for (const table of document.querySelectorAll("table")) {
+  const body = table.tBodies[0];
+  table.querySelectorAll("th button").forEach((button, column) => {
+    button.addEventListener("click", () => {
+      const head = button.parentElement;
+      const numeric = head.classList.contains("n");
+      const before = head.getAttribute("aria-sort");
+      const up = before ? before === "descending" : !numeric;
+      table.querySelectorAll("th").forEach((each) => each.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      const key = (row) => row.cells[column].dataset.k;
+      const order = numeric ? (a, b) => key(a) - key(b) : (a, b) => key(a).localeCompare(key(b));
+      body.append(...[...body.rows].sort((a, b) => (up ? order(a, b) : order(b, a))));
+    });
+  });
+  table.closest(".table").querySelector("[data-filter]")?.addEventListener("input", (event) => {
+    const wanted = event.target.value.trim().toLowerCase();
+    for (const row of body.rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  });
+}
+
+// The contents follow the reader.
+const links = new Map([...document.querySelectorAll("nav a")].map((a) => [a.getAttribute("href").slice(1), a]));
+const watcher = new IntersectionObserver((entries) => {
+  for (const entry of entries) links.get(entry.target.id)?.classList.toggle("here", entry.isIntersecting);
+}, { rootMargin: "-10% 0px -70% 0px" });
+document.querySelectorAll("section[id]").forEach((section) => watcher.observe(section));
