@@ -147,6 +147,8 @@ void bind_number(nb::module_& m) {
           h.duals = duals->data();
         }
         h.method = Method(method);
+        expect(0 <= nonnegative_start && nonnegative_start <= nonnegative_stop && nonnegative_stop <= h.free(),
+               "nonnegative must be a range within the free columns");
         h.nonnegative = nonnegative_stop > nonnegative_start;
         h.nonnegative_start = nonnegative_start, h.nonnegative_stop = nonnegative_stop;
         h.tolerance = tolerance, h.max_steps = max_steps, h.block = block;

@@ -8,12 +8,21 @@
 
 namespace halfstep::HALFSTEP_ISA {
 
+// Values of one row that the iterative finishes keep turned; longer rows are walked by their indices from there on.
+constexpr size_t turned_limit = size_t(1) << 21;
+
 // One worker's scratch; sized once for the whole half-step.
 template <class T>
 struct Workspace {
-  T *panel, *quadratic, *scratch;     // see accumulate.hpp, cholesky.hpp
-  T *s, *l, *z;                       // per cell of the row
-  T *b, *base, *diagonal, *p, *r, *v; // per free column
+  T *panel, *quadratic, *scratch;      // see accumulate.hpp, cholesky.hpp
+  T *s, *l, *z;                        // per cell of the row
+  T *b, *base, *diagonal, *p, *r, *v;  // per free column
+  // The iterative finishes (newton.hpp) only: per cell, per free column, and f x f as `quadratic`.
+  T *half, *sign, *target, *slope, *multiplier;
+  T* turned;  // x of the first turned_cells cells of the row, `width` cells side by side
+  int64_t turned_cells;
+  T* best;
+  T *unobserved, *root, *bounded;  // background matrix and its factor; trial factor under bounds
   void* memory;
 
   explicit Workspace(const HalfStep<T>& h) {
@@ -21,9 +30,34 @@ struct Workspace {
     const bool chunked = h.loss.kind == LossKind::squared && !h.nonnegative;
     const size_t cells = size_t(chunked && h.longest > long_row ? long_row : h.longest) + 64;
     const size_t tall = f > panel_cells ? f : panel_cells;
-    const size_t sizes[] = {tall * ld, quadratic_size<T>(f), cholesky_scratch<T>(f), cells, cells, cells,
-                            size_t(ld), size_t(ld), size_t(ld), size_t(ld), size_t(ld), size_t(ld)};
-    T** const places[] = {&panel, &quadratic, &scratch, &s, &l, &z, &b, &base, &diagonal, &p, &r, &v};
+    const size_t turns = chunked ? 0 : cells, squares = quadratic_size<T>(f);
+    turned_cells = chunked ? 0 : int64_t(cells * f <= turned_limit ? cells : turned_limit / f) / width<T> * width<T>;
+    const size_t dense = !chunked && h.w0 > 0 ? squares : 0;
+    const size_t sizes[] = {tall * ld,
+                            squares,
+                            cholesky_scratch<T>(f),
+                            cells,
+                            cells,
+                            cells,
+                            size_t(ld),
+                            size_t(ld),
+                            size_t(ld),
+                            size_t(ld),
+                            size_t(ld),
+                            size_t(ld),
+                            turns,
+                            turns,
+                            turns,
+                            turns,
+                            turns,
+                            size_t(turned_cells) * f,
+                            size_t(ld),
+                            dense,
+                            dense,
+                            h.nonnegative ? squares : 0};
+    T** const places[] = {&panel,      &quadratic, &scratch, &s,          &l,    &z,      &b,      &base,
+                          &diagonal,   &p,         &r,       &v,          &half, &sign,   &target, &slope,
+                          &multiplier, &turned,    &best,    &unobserved, &root, &bounded};
     size_t total = 0;
     for (size_t size : sizes) total += (size + 31) / 16 * 16;
     memory = std::aligned_alloc(64, (total * sizeof(T) + 63) / 64 * 64);
@@ -41,8 +75,8 @@ struct Workspace {
 template <class T>
 struct Cells {
   const HalfStep<T>& h;
-  const T* own;          // the row's d columns
-  const T* x;            // `other` from its first free column on
+  const T* own;  // the row's d columns
+  const T* x;    // `other` from its first free column on
   const int32_t* indices;
   int64_t first, n;
 
@@ -62,7 +96,8 @@ struct Cells {
   bool has_pinned() const { return h.free() < h.d; }
 };
 
-// Squared loss: curvature s = w - w0 and linear coefficient l of each cell, so that its cost is s/2 (x'b)^2 - l x'b + const.
+// Squared loss: curvature s = w - w0 and linear coefficient l of each cell, so that its cost is s/2 (x'b)^2 - l x'b +
+// const.
 template <class T>
 inline void linearise(const Cells<T>& cells, T* s, T* l) {
   const T w0 = cells.h.w0;

@@ -1,10 +1,125 @@
-// PLQ losses (and the squared loss under constraints): dual coordinate descent. Filled in below by its own change.
+// Piecewise linear-quadratic losses: the terms of an augmented Lagrangian, for the Newton steps of newton.hpp.
+//
+// With a multiplier a_k for each cell and a width delta, the stand-in of phi(r) is
+//
+//   e(r) = min_y phi(y) + a (r - y) + (r - y)^2 / (2 delta),    y = prox_{delta phi}(r + delta a)
+//
+// It is smooth, its slope is in the subdifferential of phi at y, and it is curved only where r + delta a is near a kink
+// or on a quadratic piece. So few cells reach the matrix of a Newton step: the others have left the problem as long as
+// they stay on their piece. When the steps have converged as far as the smoothing allows, the slopes become the
+// multipliers and delta shrinks. A loss without kinks needs neither: e = phi.
 #pragma once
-#include "finish.hpp"
+#include "newton.hpp"
 
 namespace halfstep::HALFSTEP_ISA {
+
+// Tuned on rating-like rows; the optimum does not depend on them.
+constexpr double first_width = 0.4;  // of the typical distance to a kink
+constexpr double next_width = 0.4;   // of the width before
+constexpr double converged = 0.7;    // of the cells' part of the gap: as far as the steps are worth going at one width
+
 template <class T>
-bool solve_plq(const HalfStep<T>&, int64_t, const Cells<T>&, Workspace<T>&, Sums&) {
-  return false;
+class PlqTerms {
+ public:
+  static constexpr bool nonnegative = true;  // phi >= 0, so the row's value measures its own size
+  const bool residual;
+
+  explicit PlqTerms(const Loss& loss) : residual(!loss.margin) {
+    pieces = loss.kind == LossKind::squared ? 1 : loss.n_breaks + 1;
+    for (int k = 0; k < pieces; ++k) a[k] = T(loss.a[k]), b[k] = T(loss.b[k]), c[k] = T(loss.c[k]);
+    if (loss.kind == LossKind::squared) a[0] = 1, b[0] = c[0] = 0;
+    for (int k = 0; k + 1 < pieces; ++k) {
+      breaks[k] = T(loss.breaks[k]);
+      const double left = 2 * loss.a[k] * loss.breaks[k] + loss.b[k];
+      const double right = 2 * loss.a[k + 1] * loss.breaks[k] + loss.b[k + 1];
+      corner[k] = T((loss.a[k] * loss.breaks[k] + loss.b[k]) * loss.breaks[k] + loss.c[k]);
+      below[k] = T(left), above[k] = T(right);
+      if (right - left > 1e-9 * (1 + std::fabs(left) + std::fabs(right))) kinks = true;
+      if (right - left > jump) jump = right - left;
+    }
+  }
+
+  // The first width follows from how far the cells are from a kink.
+  void start(const T* half, const T* r, const T* multiplier, int64_t n) {
+    double cost = 0, size = 0, weight = 0;
+    Block<T> block;
+    set_width(0);
+    for (int64_t k = 0; kinks && k < n; k += block_cells) {
+      const int m = int(n - k < block_cells ? n - k : block_cells);
+      smooth(m, r + k, nullptr, multiplier + k, block);
+      cost += dot(half + k, block.value, m);
+      for (int j = 0; j < m; ++j) size += half[k + j] * std::fabs(r[k + j]), weight += half[k + j];
+    }
+    if (!(weight > 0)) return;
+    const double share = first_width * (cost / jump + 1e-3 * size) / (weight * jump);
+    set_width(share > 0 ? share : 1.0);  // zero where every cell sits on a kink
+    floor = 1e3 * std::numeric_limits<T>::epsilon() * delta;
+  }
+
+  // e, its slope and curvature. Arrays have room for whole vectors.
+  void smooth(int m, const T* r, const T*, const T* multiplier, Block<T>& out) const {
+    for (int j = 0; j < m; j += width<T>) {
+      const Vec<T> here = load(r + j), known = load(multiplier + j), goal = here + delta * known;
+      Vec<T> y = (goal - delta * b[0]) * shrink[0], slope = 2 * a[0] * y + b[0], value = (a[0] * y + b[0]) * y + c[0];
+      Vec<T> curvature = Vec<T>{} + bend[0];
+      for (int k = 0; k + 1 < pieces; ++k) {
+        const auto on = goal > enter[k], past = goal > leave[k];
+        const Vec<T> next = (goal - delta * b[k + 1]) * shrink[k + 1];
+        y = past ? next : on ? Vec<T>{} + breaks[k] : y;
+        slope = past ? 2 * a[k + 1] * next + b[k + 1] : on ? known + (here - breaks[k]) * inverse : slope;
+        value = past ? (a[k + 1] * next + b[k + 1]) * next + c[k + 1] : on ? Vec<T>{} + corner[k] : value;
+        curvature = past ? Vec<T>{} + bend[k + 1] : on ? Vec<T>{} + inverse : curvature;
+      }
+      const Vec<T> miss = here - y, tangent = value - slope * y;
+      store(out.slope + j, slope), store(out.curvature + j, curvature), store(out.tangent + j, tangent);
+      store(out.value + j, value + miss * (known + miss * (inverse / 2)));
+    }
+  }
+
+  // phi(r), and by how much it lies above its tangent at y.
+  void compare(int m, const T* r, Block<T>& out) const {
+    for (int j = 0; j < m; j += width<T>) {
+      const Vec<T> here = load(r + j);
+      Vec<T> phi = (a[0] * here + b[0]) * here + c[0];
+      for (int k = 0; k + 1 < pieces; ++k)
+        phi = here > breaks[k] ? (a[k + 1] * here + b[k + 1]) * here + c[k + 1] : phi;
+      const Vec<T> above = phi - load(out.tangent + j) - load(out.slope + j) * here;
+      store(out.phi + j, phi), store(out.gap + j, above > 0 ? above : Vec<T>{});
+    }
+  }
+
+  // Whether the smoothing is now the larger part of the gap. Then the slopes become multipliers and the width shrinks.
+  bool sharpen(double cells, double rest, const T* slope, T* multiplier, int64_t n) {
+    if (!kinks || rest > converged * cells || delta <= floor) return false;
+    std::memcpy(multiplier, slope, sizeof(T) * n);
+    set_width(delta * next_width);
+    return true;
+  }
+
+ private:
+  void set_width(double to) {
+    delta = kinks ? T(to) : T(0);
+    inverse = delta > 0 ? 1 / delta : T(0);
+    for (int k = 0; k < pieces; ++k) {
+      shrink[k] = 1 / (1 + 2 * delta * a[k]);
+      bend[k] = 2 * a[k] * shrink[k];
+    }
+    for (int k = 0; k + 1 < pieces; ++k)
+      enter[k] = breaks[k] + delta * below[k], leave[k] = breaks[k] + delta * above[k];
+  }
+
+  int pieces = 1;
+  bool kinks = false;
+  T delta = 0, inverse = 0;
+  double floor = 0, jump = 0;
+  T breaks[max_breaks], corner[max_breaks], below[max_breaks], above[max_breaks], enter[max_breaks], leave[max_breaks];
+  T a[max_breaks + 1], b[max_breaks + 1], c[max_breaks + 1], shrink[max_breaks + 1], bend[max_breaks + 1];
+};
+
+template <class T>
+bool solve_plq(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Workspace<T>& ws, Sums& sums) {
+  PlqTerms<T> terms(h.loss);
+  return NewtonRow<T, PlqTerms<T>>(h, i, cells, ws, terms).solve(sums);
 }
+
 }  // namespace halfstep::HALFSTEP_ISA

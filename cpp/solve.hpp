@@ -3,8 +3,8 @@
 #include "cg.hpp"
 #include "dual.hpp"
 #include "finish.hpp"
-#include "newton.hpp"
 #include "plq.hpp"
+#include "smooth.hpp"
 #include "subspace.hpp"
 
 namespace halfstep::HALFSTEP_ISA {
@@ -93,7 +93,7 @@ void solve_row(const HalfStep<T>& h, int64_t i, bool evaluate, Workspace<T>& ws,
   else if (h.loss.kind == LossKind::plq || h.loss.kind == LossKind::squared)
     solved = solve_plq(h, i, cells, ws, sums);
   else
-    solved = solve_newton(h, i, cells, ws, sums);
+    solved = solve_smooth(h, i, cells, ws, sums);
   put_row(h, i, solved, ws, sums);
   if (evaluate) evaluate_cells(h, i, h.indptr[i], h.indptr[i + 1], sums);
 }
