@@ -57,7 +57,7 @@ def _singular(observations: Observations, side: int, rank: int, seed: int) -> ND
 
     matrix = observations.to_csr()
     matrix.data = matrix.data * np.asarray(observations.targets, np.float32)
-    left, values, right = randomized_svd(matrix, n_components=rank, random_state=seed)
+    left, values, right = randomized_svd(matrix, n_components=rank, random_state=seed % 2**32)
     vectors = left if side == 0 else right.T
     return np.asarray(vectors * np.sqrt(values), np.float64)
 
