@@ -94,7 +94,8 @@ def scaled_penalty(
 ) -> NDArray[np.float64] | float:
     """lam of every row: reg ("constant"), reg * n_i ("count") or reg * (n_i + background * n_other)^nu (a number nu).
 
-    n_i is the number of observed cells of row i. A row without cells counts as one under "count", so that it stays put.
+    n_i is the number of observed cells of row i. A row for which that would be nothing counts as one cell, so that it
+    stays put.
     """
     if scaling == "constant" or scaling == 0:
         return reg
@@ -103,5 +104,5 @@ def scaled_penalty(
     if isinstance(scaling, str):
         raise ValueError(f"reg_scaling={scaling!r} is not known; use 'constant', 'count' or a number such as 1.0.")
     size = counts + background * n_other
-    scaled: NDArray[np.float64] = reg * np.maximum(size, np.finfo(float).tiny) ** float(scaling)
+    scaled: NDArray[np.float64] = reg * np.where(size > 0, size, 1.0) ** float(scaling)
     return scaled
