@@ -23,8 +23,8 @@ def thread_count(n_threads: int | None) -> int:
     """The cores this process may use, or the number asked for."""
     if n_threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if n_threads < 1:
-        raise ValueError(f"n_threads={n_threads} must be at least 1, or None for all cores.")
+    if isinstance(n_threads, bool) or not isinstance(n_threads, (int, np.integer)) or n_threads < 1:
+        raise ValueError(f"n_threads={n_threads!r} must be a whole number of at least 1, or None for all cores.")
     return int(n_threads)
 
 
