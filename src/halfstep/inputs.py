@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from halfstep.frames import interactions_from_frame, is_frame
 from halfstep.ids import Index, encode
-from halfstep.observations import Observations
+from halfstep.observations import Observations, check_size
 from halfstep.tables import Table
 
 
@@ -43,7 +43,9 @@ def read_table(
         shape = (len(users), len(items))
         cells = Observations.from_cells(rows, cols, shape, weights=values, duplicates="sum", dtype=dtype)
         # summing can make zeros or constants; one place decides what becomes of them
-        return Table(Observations.from_weights(cells.to_csr(), dtype), users, items)
+        cells = Observations.from_weights(cells.to_csr(), dtype)
+        _refuse_empty(cells)
+        return Table(cells, users, items)
     raise TypeError(
         "X must be a scipy sparse matrix, a 2-D array of weights, a frame with user and item columns, or "
         f"Interactions; got {type(X).__name__}"
@@ -52,9 +54,13 @@ def read_table(
 
 
 def _from_matrix(X: Any, dtype: Any) -> Observations:
-    matrix = X.tocsr() if sp.issparse(X) else sp.csr_array(np.nan_to_num(_numeric(X), copy=False))
-    if not np.issubdtype(matrix.dtype, np.number) and matrix.dtype != bool:
-        raise TypeError(f"X has dtype {matrix.dtype}; weights must be numbers.")
+    check_size(X.shape)  # before anything as long as a side is made
+    _check_dtype(X)
+    if not sp.issparse(X):
+        _check_finite(X)
+    if X.dtype not in (np.float32, np.float64):  # narrow integers would overflow where repeated cells are summed
+        X = X.astype(dtype)
+    matrix = X.tocsr() if sp.issparse(X) else sp.csr_array(X)
     if min(matrix.shape) == 0 or matrix.nnz == 0:
         raise ValueError(f"X of shape {matrix.shape} has no stored cell; a fit needs at least one interaction.")
     indptr, data = matrix.indptr, matrix.data
@@ -64,23 +70,29 @@ def _from_matrix(X: Any, dtype: Any) -> Observations:
 
     _check_weights(data, where)
     cells = Observations.from_weights(matrix, dtype)
-    if not len(cells):
-        raise ValueError("every stored weight of X is zero; a fit needs at least one interaction.")
+    _refuse_empty(cells)
     return cells
 
 
-def _numeric(X: NDArray[Any]) -> NDArray[Any]:
-    if not (np.issubdtype(X.dtype, np.number) or X.dtype == bool):
+def _refuse_empty(cells: Observations) -> None:
+    if not len(cells):
+        raise ValueError("every stored weight of X is zero; a fit needs at least one interaction.")
+
+
+def _check_dtype(X: Any) -> None:
+    if X.dtype.kind not in "biuf":
         raise TypeError(
-            f"X is an array of {X.dtype}; a 2-D array must hold weights, users x items. "
+            f"X is a matrix of {X.dtype}; it must hold weights, which are real numbers, users x items. "
             "Pairs of ids go into a frame with a user and an item column."
         )
+
+
+def _check_finite(X: NDArray[Any]) -> None:
     if np.issubdtype(X.dtype, np.floating) and not np.isfinite(X).all():
         row, column = np.argwhere(~np.isfinite(X))[0]
         raise ValueError(
             f"X has {X[row, column]} at row {row}, column {column}; weights must be finite. Unobserved cells are 0."
         )
-    return X
 
 
 def _check_weights(values: NDArray[Any], where: Any) -> None:

@@ -127,10 +127,13 @@ class Observations:
         return cls(csr.shape, np.ascontiguousarray(csr.indptr, np.int64), indices, 1.0, weights)
 
     def to_csr(self) -> Any:
-        """The weights as a scipy CSR array."""
+        """The weights as a scipy CSR array, in their own precision; a number for all in float32 where that is exact."""
         import scipy.sparse as sp
 
-        data = np.broadcast_to(np.asarray(self.weights, np.float32), (len(self),)).copy()
+        weights = np.asarray(self.weights)
+        if weights.ndim == 0 and np.float32(weights) == weights:
+            weights = weights.astype(np.float32)
+        data = np.broadcast_to(weights, (len(self),)).copy()
         # scipy copies int64 indptr down to the width of the indices; harmless below 2^31 cells.
         return sp.csr_array((data, self.indices, self.indptr), shape=self.shape)
 
