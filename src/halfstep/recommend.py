@@ -109,6 +109,8 @@ class Recommender:
 
         check_is_fitted(self)
         pa, parquet = require("pyarrow", "frames"), require("pyarrow.parquet", "frames")
+        kinds = {"range": pa.int64(), "int": pa.int64(), "str": pa.string()}  # anything else is inferred
+        user_type, item_type = kinds.get(self._users.kind), kinds.get(self._items.kind)
         rows = np.arange(len(self._users)) if users is None else self._users.positions(list(users))
         written, writer = 0, None
         with atomic_write(path) as temporary:
@@ -119,12 +121,12 @@ class Recommender:
                     there = ~np.isnan(best.scores)
                     user, rank = np.nonzero(there)
                     columns = {
-                        "user": self._users.take(block[user]),
-                        "rank": (rank + 1).astype(np.int32),
-                        "item": best.ids[there],
-                        "score": best.scores[there].astype(np.float32),
+                        "user": pa.array(self._users.take(block[user]).tolist(), user_type),
+                        "rank": pa.array((rank + 1).astype(np.int32)),
+                        "item": pa.array(best.ids[there].tolist(), item_type),
+                        "score": pa.array(best.scores[there].astype(np.float32)),
                     }
-                    table = pa.table({name: pa.array(values.tolist()) for name, values in columns.items()})
+                    table = pa.table(columns)
                     writer = writer or parquet.ParquetWriter(str(temporary), table.schema)
                     writer.write_table(table)
                     written += len(user)

@@ -193,10 +193,10 @@ class WALS(Recommender, BaseEstimator):  # type: ignore[misc]
         X : sparse matrix or array of weights over the fitted items, in their order.
         """
         check_is_fitted(self)
-        cells = read_table(_with_columns(X, len(self._items)), dtype=self._number()).observations if _any(X) else None
-        if cells is None:
-            return np.zeros((np.shape(X)[0], self.rank), self._number())
-        return self._fold_in(cells)
+        X = _with_columns(X, len(self._items))
+        if not _any(X):  # the best row without interactions is zero
+            return np.zeros((X.shape[0], self.rank), self._number())
+        return self._fold_in(read_table(X, dtype=self._number()).observations)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean NDCG@10 of held-out cells X (same users and items as in `fit`), ranking what the users do not have."""
@@ -306,6 +306,8 @@ class WALS(Recommender, BaseEstimator):  # type: ignore[misc]
             check_number(name, getattr(self, name), at_least=0)
         if not isinstance(self.reg_scaling, str):
             check_number("reg_scaling", self.reg_scaling)
+        if self.max_seconds is not None:
+            check_number("max_seconds", self.max_seconds, at_least=0)
         one_of("solver", self.solver, METHODS)
         one_of("init", self.init, INITS)
         one_of("dtype", self.dtype, ("float32", "float64"))
@@ -375,9 +377,13 @@ class WALS(Recommender, BaseEstimator):  # type: ignore[misc]
         if values.shape != places.shape or not np.isfinite(values).all() or (values < 0).any():
             raise ValueError(f"weights must be {len(places)} finite numbers >= 0, one for each item.")
         zeros = np.zeros(len(places), np.int64)
-        return Observations.from_cells(
+        cells = Observations.from_cells(
             zeros, places, (1, len(self._items)), weights=values, duplicates="sum", dtype=self._number()
         )
+        known = Observations.from_weights(cells.to_csr(), self._number())  # a weight of zero counts as unobserved
+        if not len(known):
+            raise ValueError("every weight is zero; give at least one item a weight above 0.")
+        return known
 
     def _vector_for(self, items: Iterable[Any], weights: Sequence[float] | None, how: str) -> tuple[NDArray[Any], Any]:
         check_is_fitted(self)
@@ -414,7 +420,7 @@ class WALS(Recommender, BaseEstimator):  # type: ignore[misc]
 
 
 def _any(X: Any) -> bool:
-    return bool(X.nnz) if sp.issparse(X) else bool(np.any(X))
+    return bool(X.count_nonzero()) if sp.issparse(X) else bool(np.any(X))
 
 
 def _with_columns(X: Any, n: int) -> Any:
