@@ -16,73 +16,96 @@ constexpr size_t cholesky_scratch(int n) {
   return size_t(round_up(n, cholesky_block<T>) + 2 * cholesky_block<T>) * cholesky_block<T>;
 }
 
-// Factors the symmetric positive definite nb x nb block (both triangles given) as U'U and inverts U. False: not definite.
+// Factors the symmetric positive definite nb x nb block as U'U, from and into its upper triangle; what lies below it is
+// never read. False: a pivot is not above `smallest`.
 template <class T>
-inline bool factor_block(int nb, T (*u)[cholesky_block<T>], T (*inverse)[cholesky_block<T>], const T* smallest) {
-  constexpr int B = cholesky_block<T>, w = width<T>;
+inline bool factor_block(int nb, T (*u)[cholesky_block<T>], const T* smallest) {
+  constexpr int w = width<T>;
   for (int k = 0; k < nb; ++k) {
     const T pivot = u[k][k];
     if (!(pivot > smallest[k]) || !std::isfinite(pivot)) return false;
     const T scale = T(1) / std::sqrt(pivot);
-#pragma GCC unroll 2
-    for (int v = 0; v < B; v += w) store(&u[k][v], load(&u[k][v]) * scale);
-    for (int r = k + 1; r < nb; ++r) {
+    const Vec<T> low = load(&u[k][0]) * scale, high = load(&u[k][w]) * scale;
+    store(&u[k][0], low), store(&u[k][w], high);
+    int r = k + 1;
+    for (; r < nb && r < w; ++r) {
       const T by = u[k][r];
-#pragma GCC unroll 2
-      for (int v = 0; v < B; v += w) store(&u[r][v], load(&u[r][v]) - by * load(&u[k][v]));
+      store(&u[r][0], load(&u[r][0]) - by * low), store(&u[r][w], load(&u[r][w]) - by * high);
     }
-  }
-  for (int k = B - 1; k >= 0; --k) {
-    Vec<T> row[2] = {};
-    T unit[B] = {};
-    if (k < nb) {
-      unit[k] = T(1);
-      row[0] = load(unit), row[1] = load(unit + w);
-      for (int c = k + 1; c < nb; ++c) {
-        row[0] -= u[k][c] * load(&inverse[c][0]);
-        row[1] -= u[k][c] * load(&inverse[c][w]);
-      }
-      const T scale = T(1) / u[k][k];
-      row[0] *= scale, row[1] *= scale;
-    }
-    store(&inverse[k][0], row[0]), store(&inverse[k][w], row[1]);
+    for (; r < nb; ++r) store(&u[r][w], load(&u[r][w]) - u[k][r] * high);
   }
   return true;
 }
 
+// The inverse of U; zero outside the upper triangle of its first nb rows.
+template <class T>
+inline void invert_block(int nb, const T (*u)[cholesky_block<T>], T (*inverse)[cholesky_block<T>]) {
+  constexpr int B = cholesky_block<T>, w = width<T>;
+  const Vec<T> zero = {};
+  for (int k = B - 1; k >= 0; --k) {
+    store(&inverse[k][0], zero), store(&inverse[k][w], zero);
+    if (k >= nb) continue;
+    inverse[k][k] = T(1);
+    Vec<T> low = load(&inverse[k][0]), high = load(&inverse[k][w]);
+    int c = k + 1;
+    for (; c < nb && c < w; ++c) {
+      low -= u[k][c] * load(&inverse[c][0]);
+      high -= u[k][c] * load(&inverse[c][w]);
+    }
+    for (; c < nb; ++c) high -= u[k][c] * load(&inverse[c][w]);
+    const T scale = T(1) / u[k][k];
+    store(&inverse[k][0], low * scale), store(&inverse[k][w], high * scale);
+  }
+}
+
+// row (nb values) becomes itself times U^-1: one forward substitution.
+template <class T>
+inline void substitute_row(int nb, const T (*u)[cholesky_block<T>], T* row) {
+  constexpr int B = cholesky_block<T>, w = width<T>;
+  T x[B] = {};
+  for (int k = 0; k < nb; ++k) x[k] = row[k];
+  for (int k = 0; k < nb; ++k) {
+    const T value = row[k] = x[k] / u[k][k];
+    store(x, load(x) - value * load(&u[k][0])), store(x + w, load(x + w) - value * load(&u[k][w]));
+  }
+}
+
 // a: `rows` x n, rows >= n, lower part of the first n rows; overwritten by L, and the further rows by themselves times
-// L^-T. A pivot below `n eps` of its diagonal counts as not definite.
+// L^-T. A pivot below a few roundings of its diagonal counts as not definite.
 template <class T>
 bool cholesky(T* a, int lda, int n, int rows, T* scratch) {
   constexpr int B = cholesky_block<T>;
   T* const turned = scratch;
   auto block = reinterpret_cast<T(*)[B]>(scratch + size_t(round_up(n, B)) * B);
   auto inverse = block + B;
+  const auto one = [](int) { return T(1); };
   const T relative = T(4) * std::numeric_limits<T>::epsilon();
   for (int j = 0; j < n; j += B) {
     const int nb = n - j < B ? n - j : B;
+    const auto block_row = [&](int r) { return a + ptrdiff_t(j + r < rows ? j + r : rows - 1) * lda; };
     T smallest[B];
-    for (int c = 0; c < nb; ++c) smallest[c] = relative * a[ptrdiff_t(j + c) * lda + j + c];
+    for (int c = 0; c < nb; ++c) smallest[c] = relative * block_row(c)[j + c];
     if (j > 0) {
-      pack_transposed<T>(
-          B, j, [&](int r) { return a + ptrdiff_t(j + r < rows ? j + r : rows - 1) * lda; }, [](int) { return T(1); },
-          static_cast<const T*>(nullptr), turned, B);
+      pack_transposed<T>(B, j, block_row, one, static_cast<const T*>(nullptr), turned, B);
       for (int i = j; i < rows; i += tile_rows) {
         T* row = a + ptrdiff_t(i) * lda;
         tile<T, 2, Put::subtract>(j, row, lda, 1, turned, B, row + j, lda);
       }
     }
-    for (int r = 0; r < B; ++r)
-      for (int c = r; c < B; ++c) block[r][c] = c < nb ? a[ptrdiff_t(j + c) * lda + j + r] : T(0);
-    for (int r = 1; r < B; ++r)
-      for (int c = 0; c < r; ++c) block[r][c] = T(0);
-    if (!factor_block<T>(nb, block, inverse, smallest)) return false;
-    for (int r = 0; r < nb; ++r)
-      for (int c = 0; c <= r; ++c) a[ptrdiff_t(j + r) * lda + j + c] = block[c][r];
-    for (int i = j + nb; i < rows; i += tile_rows) {
-      T* row = a + ptrdiff_t(i) * lda + j;
-      tile<T, 2, Put::set>(nb, row, lda, 1, &inverse[0][0], B, row, lda);  // what lies behind nb may be anything
+    pack_transposed<T>(
+        B, B, [&](int r) { return block_row(r) + j; }, one, static_cast<const T*>(nullptr), &block[0][0], B);
+    if (!factor_block<T>(nb, block, smallest)) return false;
+    if (j + nb + 1 == rows) {
+      substitute_row<T>(nb, block, a + ptrdiff_t(j + nb) * lda + j);
+    } else {
+      invert_block<T>(nb, block, inverse);
+      for (int i = j + nb; i < rows; i += tile_rows) {
+        T* row = a + ptrdiff_t(i) * lda + j;
+        tile<T, 2, Put::set>(B, row, lda, 1, &inverse[0][0], B, row, lda);
+      }
     }
+    for (int r = 0; r < nb; ++r)
+      for (int c = 0; c <= r; ++c) block_row(r)[j + c] = block[c][r];
   }
   return true;
 }

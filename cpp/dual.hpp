@@ -1,6 +1,6 @@
 // The short row: with n cells and f > n free columns, solve n x n instead of f x f.
 // With B = lam + w0 spectrum (diagonal) and Z = B^(-1/2) x sqrt(s):   (I + Z'Z) u = l/sqrt(s) - Z' B^(1/2) b0,
-// b = b0 + B^(-1/2) Z u, where b0 = B^-1 base solves the row without cells.
+// b = b0 + B^(-1/2) Z u = B^-1 (base + sum_k sqrt(s_k) u_k x_k), where b0 = B^-1 base solves the row without cells.
 #pragma once
 #include "finish.hpp"
 
@@ -27,10 +27,10 @@ bool solve_dual(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Workspac
   for (int k = 0; k < n; ++k) ws.quadratic[ptrdiff_t(k) * ld + k] += T(1);
   std::memcpy(ws.quadratic + ptrdiff_t(n) * ld, u, sizeof(T) * n);
   if (!solve_quadratic(ws.quadratic, ld, n, ws.scratch, u)) return false;
-  for (int c = 0; c < f; ++c) {
-    const T start = based ? root[c] * ws.base[c] : T(0);
-    ws.b[c] = root[c] * (start + dot(ws.panel + ptrdiff_t(c) * ld, u, n));
-  }
+  std::memset(ws.b, 0, sizeof(T) * f);
+  for (int k = 0; k < n; ++k) axpy(u[k] * ws.s[k], cells.row(k), ws.b, f);
+  if (based) axpy(T(1), ws.base, ws.b, f);
+  for (int c = 0; c < f; ++c) ws.b[c] *= root[c] * root[c];
   return true;
 }
 

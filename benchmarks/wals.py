@@ -1,0 +1,283 @@
+"""WALS against implicit, cmfrec and irspack, side by side in one run.
+
+    python benchmarks/wals.py                  every section (about 15 minutes on two cores)
+    python benchmarks/wals.py sweep --case small
+    python benchmarks/wals.py race | esco | memory | recommend | import
+
+Same data, same threads, same objective computed by one function on everybody's factors. implicit's weights are relative
+to a background of 1, so it gets w/w0 and reg/w0; cmfrec's confidence is 1 + alpha x. Seconds are of one sweep of both
+sides, the fastest of the sweeps measured. BLAS threads are held at one inside the peers, as their manuals ask.
+"""
+
+from __future__ import annotations
+
+import os
+
+for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+import argparse
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+sys.path.insert(0, str(Path(__file__).parent))
+from _machine import best_of, describe, sgemm_rate, table
+
+from halfstep import WALS, datasets
+from halfstep.engine import LocalEngine, Problem, Side, Solver
+from halfstep.engine.alternate import measure
+from halfstep.engine.initial import initial_factors
+from halfstep.observations import Observations
+
+W0, REG = 0.05, 0.1
+CASES = {
+    "small": (3_000, 14_000, 119_000, 50),
+    "dense64": (100_000, 20_000, 10_400_000, 64),
+    "dense128": (100_000, 20_000, 10_400_000, 128),
+    "wide": (400_000, 50_000, 3_900_000, 128),
+}
+
+
+def problem_of(matrix: Any) -> Problem:
+    return Problem(Observations.from_weights(matrix), (Side(REG), Side(REG)), background=W0)
+
+
+def objective(matrix: Any, users: Any, items: Any) -> float:
+    """The WALS objective of anybody's factors."""
+    factors = [np.ascontiguousarray(f, np.float32) for f in (users, items)]
+    session = LocalEngine().open(problem_of(matrix), factors, Solver())
+    return measure(session, session.evaluate())["objective"]
+
+
+def ours(matrix: Any, rank: int, threads: int, method: str, sweeps: int) -> tuple[float, Callable[[], float]]:
+    problem = problem_of(matrix)
+    factors, order = initial_factors(problem.observations, rank, "scaled", 0, np.float32)
+    session = LocalEngine(threads).open(problem, factors, Solver(method, tolerance=1e-2, max_steps=20))
+    problem.observations.T  # noqa: B018 - built once, before the first sweep
+
+    def sweep() -> None:
+        for side in order:
+            session.half_step(side)
+
+    sweep()
+    return best_of(sweeps, sweep), lambda: measure(session, session.evaluate())["objective"]
+
+
+def implicit_sweep(matrix: Any, rank: int, threads: int, use_cg: bool, sweeps: int) -> float:
+    from implicit.cpu.als import AlternatingLeastSquares
+
+    model = AlternatingLeastSquares(
+        factors=rank, regularization=REG / W0, alpha=1.0, use_cg=use_cg, num_threads=threads, iterations=sweeps,
+        random_state=0, dtype=np.float32,
+    )  # fmt: skip
+    seconds: list[float] = []
+    weights = sp.csr_matrix(matrix / W0, dtype=np.float32)
+    model.fit(weights, show_progress=False, callback=lambda i, elapsed, *rest: seconds.append(elapsed))
+    return min(seconds)
+
+
+def irspack_sweep(matrix: Any, rank: int, threads: int, kind: str, sweeps: int) -> float:
+    from irspack.recommenders.ials import IALSTrainer, LossType, SolverType
+
+    trainer = IALSTrainer(
+        sp.csr_matrix(matrix), rank, W0, REG, 0.0, 0.1, getattr(SolverType, kind), 3, 64, LossType.IALSPP, 0, threads, 5, 7,
+    )  # fmt: skip
+    trainer.run_epoch()
+    return best_of(sweeps, trainer.run_epoch)
+
+
+def cmfrec_sweep(matrix: Any, rank: int, threads: int, use_cg: bool, sweeps: int) -> float:
+    from cmfrec import CMF_implicit
+
+    cells = sp.coo_matrix(matrix, dtype=np.float32)
+
+    def run(n: int) -> float:
+        model = CMF_implicit(
+            k=rank, lambda_=REG / W0, alpha=1 / W0 - 1, use_cg=use_cg, niter=n, nthreads=threads, use_float=True,
+            finalize_chol=False, verbose=False, precompute_for_predictions=False,
+        )  # fmt: skip
+        return best_of(1, lambda: model.fit(cells))
+
+    return max(run(1 + sweeps) - run(1), 1e-9) / sweeps
+
+
+def sweep_section(names: list[str], threads: int) -> None:
+    rows = []
+    for name in names:
+        users, items, cells, rank = CASES[name]
+        matrix = datasets.make_implicit(users, items, cells, random_state=0)
+        big = cells > 1e6
+        once = 1 if big else 5
+        mine = {m: ours(matrix, rank, threads, m, 3 if big else 20)[0] for m in ("exact", "cg")}
+        peers: dict[str, Callable[[], float]] = {
+            "implicit Cholesky": lambda m=matrix, r=rank, n=once: implicit_sweep(m, r, threads, False, n),
+            "irspack Cholesky": lambda m=matrix, r=rank, n=once: irspack_sweep(m, r, threads, "CHOLESKY", n),
+            "cmfrec Cholesky": lambda m=matrix, r=rank, n=once: cmfrec_sweep(m, r, threads, False, n),
+            "implicit CG": lambda m=matrix, r=rank, n=once: implicit_sweep(m, r, threads, True, n + 1),
+            "irspack CG": lambda m=matrix, r=rank, n=once: irspack_sweep(m, r, threads, "CG", n + 1),
+            "irspack iALS++": lambda m=matrix, r=rank, n=once: irspack_sweep(m, r, threads, "IALSPP", n),
+        }
+        work = (2 * matrix.nnz * rank**2 + (users + items) * rank**3 / 3) / 1e9
+        line = [
+            f"{users:,} x {items:,}, {matrix.nnz:,} cells, rank {rank}",
+            f"{mine['exact']:.3f} s",
+            f"{mine['cg']:.3f} s",
+        ]
+        for peer, run in peers.items():
+            seconds = run()
+            line.append(f"{seconds / mine['exact']:.1f}")
+            print(f"  {name}: {peer} {seconds:.3f} s, {seconds / mine['exact']:.2f} times exact", flush=True)
+        again = ours(matrix, rank, threads, "exact", 3 if big else 20)[0]  # the machine may have changed meanwhile
+        line.append(f"{again:.3f} s")
+        rate = work / min(mine["exact"], again)
+        line.append(f"{rate:.0f} ({rate / sgemm_rate(threads):.0%} of sgemm)")
+        rows.append(line)
+        print(table(["case", "exact", "cg", *peers, "exact again", "GFLOP/s"], [line]), flush=True)
+    print("\nOne sweep; peers as multiples of our exact solver's seconds\n")
+    print(table(["case", "exact", "cg", *peers, "exact again", "GFLOP/s"], rows))
+
+
+def race_section(threads: int) -> None:
+    """Seconds until the objective of the exact solver's fifth sweep is reached."""
+    from implicit.cpu.als import AlternatingLeastSquares
+
+    users, items, cells, rank = CASES["dense64"]
+    matrix = datasets.make_implicit(users, items, cells, random_state=0)
+    problem = problem_of(matrix)
+    problem.observations.T  # noqa: B018
+    goal, rows = None, []
+    for method in ("exact", "cg", "subspace"):
+        factors, order = initial_factors(problem.observations, rank, "scaled", 0, np.float32)
+        session = LocalEngine(threads).open(problem, factors, Solver(method, tolerance=1e-2, max_steps=20, block=32))
+        spent, sweeps, value = 0.0, 0, np.inf
+        while sweeps < 5 if goal is None else (value > goal and sweeps < 40):
+            begun = time.perf_counter()
+            for side in order:
+                session.half_step(side)
+            spent += time.perf_counter() - begun
+            sweeps += 1
+            value = measure(session, session.evaluate())["objective"]
+        goal = value if goal is None else goal
+        rows.append([f"halfstep {method}", str(sweeps), f"{spent:.2f}", f"{value:,.0f}"])
+        print(rows[-1], flush=True)
+    model = AlternatingLeastSquares(
+        factors=rank, regularization=REG / W0, use_cg=True, num_threads=threads, iterations=1, random_state=0,
+    )  # fmt: skip
+    weights = sp.csr_matrix(matrix / W0, dtype=np.float32)
+    spent, sweeps, value = 0.0, 0, np.inf
+    while value > goal and sweeps < 40:
+        seconds: list[float] = []
+        model.fit(weights, show_progress=False, callback=lambda i, elapsed, *rest: seconds.append(elapsed))
+        spent, sweeps = spent + seconds[0], sweeps + 1
+        value = objective(matrix, model.user_factors, model.item_factors)
+    rows.append(
+        ["implicit CG", str(sweeps), f"{spent:.2f}" + ("" if value <= goal else " (not reached)"), f"{value:,.0f}"]
+    )
+    print(f"\nSeconds to the objective of the exact solver's sweep 5 ({goal:,.0f}), {cells:,} cells, rank {rank}\n")
+    print(table(["solver", "sweeps", "seconds", "objective"], rows))
+
+
+def esco_section(threads: int) -> None:
+    folder = Path(os.environ.get("HALFSTEP_DATA", Path(__file__).parents[2] / "shared" / "data")) / "esco-1.1.1"
+    if not folder.is_dir():
+        print("ESCO: skipped, set HALFSTEP_DATA to the folder that holds esco-1.1.1")
+        return
+    data = datasets.load_esco(folder)
+    model = WALS(rank=50, max_iter=15, tol=0.0, random_state=0, n_threads=threads)
+    model.fit(data)
+    print(f"\nESCO, rank 50, 15 sweeps: fit {best_of(5, lambda: model.fit(data)):.2f} s")
+
+
+def memory_section(threads: int) -> None:
+    """Peak beyond the input against (both orientations + factors), and the cost of twice the cells."""
+    code = (
+        "import resource, sys, time, numpy as np, scipy.sparse as sp\n"
+        "from halfstep import WALS\n"
+        "z = np.load(sys.argv[1]); m = sp.csr_array((z['data'], z['indices'], z['indptr']), shape=tuple(z['shape']))\n"
+        "WALS(rank=64, max_iter=1, random_state=0).fit(m[:100])\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        f"model = WALS(rank=64, max_iter=4, tol=0.0, random_state=0, n_threads={threads}).fit(m)\n"
+        "after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "seconds = [r['seconds'] for r in model.history_]\n"
+        "print((after - before) * 1024, min(np.diff(seconds)[:-1]))\n"
+    )
+    rows, seconds = [], []
+    for cells in (5_000_000, 10_000_000):
+        matrix = datasets.make_implicit(100_000, 20_000, cells, random_state=0)
+        matrix.data[:] = np.random.default_rng(0).random(matrix.nnz, dtype=np.float32) + 0.5
+        path = Path(os.environ.get("TMPDIR", "/tmp")) / f"halfstep-bench-{os.getpid()}.npz"
+        np.savez(path, data=matrix.data, indices=matrix.indices, indptr=matrix.indptr, shape=matrix.shape)
+        out = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True).stdout
+        path.unlink()
+        peak, sweep = map(float, out.split())
+        both = 2 * cells * 8 + (120_002) * 8
+        factors = 120_000 * 64 * 4
+        rows.append([f"{cells:,}", f"{peak / 1e6:.0f} MB", f"{peak / (both + factors):.2f}", f"{sweep:.2f} s"])
+        seconds.append(sweep)
+    print("\nMemory beyond the input, as a multiple of (both orientations + factors); a sweep at rank 64\n")
+    print(table(["cells", "peak", "multiple", "sweep"], rows))
+    print(f"\nTwice the cells cost {seconds[1] / seconds[0]:.2f} times as much")
+
+
+def recommend_section(threads: int) -> None:
+    from implicit.cpu.als import AlternatingLeastSquares
+
+    matrix = datasets.make_implicit(100_000, 20_000, 2_000_000, random_state=0)
+    rng = np.random.default_rng(0)
+    users, items = (rng.standard_normal((n, 64), dtype=np.float32) for n in (100_000, 20_000))
+    model = WALS(rank=64, max_iter=1, random_state=0, n_threads=threads).fit(matrix)
+    model.user_factors_, model.item_factors_ = users, items
+    everyone = np.arange(100_000)
+    peer = AlternatingLeastSquares(factors=64, num_threads=threads)
+    peer.user_factors, peer.item_factors = users, items
+    weights = sp.csr_matrix(matrix)
+    mine = best_of(2, lambda: model.recommend(everyone, 10))
+    theirs = best_of(2, lambda: peer.recommend(everyone, weights, N=10, filter_already_liked_items=True))
+    mine = min(mine, best_of(1, lambda: model.recommend(everyone, 10)))
+    print(
+        f"\nrecommend, 100,000 users x 20,000 items, rank 64, n = 10: {mine:.2f} s; implicit {theirs:.2f} s, {theirs / mine:.2f} times"
+    )
+
+
+def import_section(_: int) -> None:
+    seconds = best_of(5, lambda: subprocess.run([sys.executable, "-c", "import halfstep"], check=True))
+    bare = best_of(5, lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))
+    used = best_of(5, lambda: subprocess.run([sys.executable, "-c", "from halfstep import WALS"], check=True))
+    print(f"\nimport halfstep: {seconds - bare:.3f} s; with WALS in use {used - bare:.3f} s")
+
+
+SECTIONS = {
+    "race": race_section,
+    "esco": esco_section,
+    "memory": memory_section,
+    "recommend": recommend_section,
+    "import": import_section,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("section", nargs="?", choices=["all", "sweep", *SECTIONS], default="all")
+    parser.add_argument("--case", choices=CASES, action="append", help="sweep: only this case (may be repeated)")
+    parser.add_argument("--threads", type=int, default=2)
+    chosen = parser.parse_args()
+    print(describe("implicit", "cmfrec", "irspack"), f"{chosen.threads} threads", sep="; ", flush=True)
+    print(f"sgemm {sgemm_rate(chosen.threads):.0f} GFLOP/s", flush=True)
+    if chosen.section in ("all", "sweep"):
+        sweep_section(chosen.case or list(CASES), chosen.threads)
+    for name, section in SECTIONS.items():
+        if chosen.section in ("all", name):
+            section(chosen.threads)
+    print(f"\npeak of this process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.1f} GB")
+
+
+if __name__ == "__main__":
+    main()
