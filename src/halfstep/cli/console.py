@@ -23,6 +23,7 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from halfstep.errors import require
@@ -116,15 +117,15 @@ class Stop:
 
 
 @contextmanager
-def stop_on_interrupt() -> Iterator[Stop]:
-    """The first Ctrl-C asks the fit to stop after its sweep; a second one gives up at once."""
+def stop_on_interrupt(unit: str = "sweep") -> Iterator[Stop]:
+    """The first Ctrl-C asks the work to stop after its sweep or trial; a second one gives up at once."""
     stop = Stop()
 
     def handler(number: int, frame: Any) -> None:
         if stop.asked:
             raise KeyboardInterrupt
         stop.asked = True
-        say("\nStopping after this sweep. Ctrl-C again gives up at once.")
+        say(f"\nStopping after this {unit}. Ctrl-C again gives up at once.")
 
     before = signal.signal(signal.SIGINT, handler)
     try:
@@ -138,6 +139,16 @@ def working(text: str) -> Iterator[None]:
     """A spinner beside `text` while the block runs; nothing where standard error is not a terminal."""
     with console(stderr=True).status(text):
         yield
+
+
+@contextmanager
+def bar(text: str, total: int) -> Iterator[Callable[[int, str], None]]:
+    """A bar with the time left, on a terminal; yields what moves it to a number done, with a remark."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    shown = console(stderr=True)
+    with Progress(*columns, TextColumn("{task.fields[remark]}"), console=shown, disable=not shown.is_terminal) as drawn:
+        task = drawn.add_task(text, total=total, remark="")
+        yield lambda done, remark: drawn.update(task, completed=done, remark=remark)
 
 
 def table(records: Records, title: str | None = None) -> Table:

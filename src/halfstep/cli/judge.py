@@ -11,14 +11,17 @@ from rich.markup import escape
 
 from halfstep.cli import fit
 from halfstep.cli.console import (
+    INTERRUPTED,
     JsonFlag,
     OutputFile,
+    bar,
     console,
     emit,
     emit_document,
     guarded,
     listed,
     say,
+    stop_on_interrupt,
     table,
     working,
 )
@@ -164,13 +167,17 @@ def tune(
     trials: Annotated[int, typer.Option(help="Settings to try.", min=1)] = 40,
     timeout: Annotated[float | None, typer.Option(help="Begin no trial after that many seconds.", min=0)] = None,
     study: Annotated[Path | None, typer.Option(help="SQLite file to keep the study in; run again to go on.")] = None,
+    protocol: Protocol = "strong_generalisation",
+    leave_out: LeaveOut = 5,
     save: Annotated[Path | None, typer.Option(help="Fit the best setting on all data and write it here.")] = None,
     threads: fit.Threads = None,
     seed: fit.Seed = 0,
     as_json: JsonFlag = False,
     output: OutputFile = None,
 ) -> None:
-    """Search rank, background, penalty and weights for the best held-out ranking; judged on users it never saw.
+    """Search rank, background, penalty and weights for the best held-out ranking; judged on cells no trial has seen.
+
+    Needs the extra `tune`. --trials counts those of earlier runs with the same --study.
 
     Example:
 
@@ -181,23 +188,31 @@ def tune(
     if save is not None:
         fit.check_writable(save)
     interactions = read_interactions(data, user, item, weight, duplicates, kind)
-    tuning = search(
-        interactions,
-        metric=metric,
-        n_trials=trials,
-        timeout=timeout,
-        storage=study,
-        n_threads=threads,
-        random_state=seed,
-        progress=console(stderr=True).is_terminal,
-    )
+    with stop_on_interrupt("trial") as stop, bar(f"tuning {metric}", trials) as advance:
+
+        def on_trial(done: int, best: float) -> bool:
+            advance(done, f"best {best:.4f}")
+            return stop.asked
+
+        tuning = search(
+            interactions,
+            metric=metric,
+            n_trials=trials,
+            timeout=timeout,
+            protocol=protocol,
+            protocol_options={"k": leave_out} if protocol == "leave_k_out" else {},
+            storage=study,
+            n_threads=threads,
+            random_state=seed,
+            on_trial=on_trial,
+        )
 
     def show() -> None:
         out = console()
         out.print(table(tuning.ranked(8), f"Best of {len(tuning.trials)} trials by {metric}"))
         out.print(table(tuning.front(), "\nFront: nothing better in less time"))
         out.print(table([{"parameter": p, "importance": v} for p, v in tuning.importance().items()], "\nImportance"))
-        out.print("\n[bold]On users no trial has seen[/]")
+        out.print("\n[bold]On cells no trial has seen[/]")
         show_result(tuning.test)
 
     emit_document(tuning.to_dict(), show, as_json=as_json, output=output)
@@ -205,3 +220,5 @@ def tune(
         with working("fitting the best setting on all data"):
             tuning.best_model().fit(tuning.weighted(interactions)).save(save)
         say(f"model written to {escape(str(save))}")
+    if stop.asked:
+        raise typer.Exit(INTERRUPTED)
