@@ -121,7 +121,14 @@ class WALS(Recommender, BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------------ fitting
 
     def fit(
-        self, X: Any, y: Any = None, *, user: str | None = None, item: str | None = None, weight: str | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        user: str | None = None,
+        item: str | None = None,
+        weight: str | None = None,
+        keep_on_interrupt: bool = False,
     ) -> Self:
         """Fit to interactions.
 
@@ -129,6 +136,8 @@ class WALS(Recommender, BaseEstimator):  # type: ignore[misc]
             (pandas, polars, pyarrow) with a row for each pair. `user`, `item`, `weight` name its columns; they are
             detected from common names when left out, and weights are 1 without such a column.
         y : ignored, for scikit-learn.
+        keep_on_interrupt : Ctrl-C (an interrupted cell of a notebook) ends the fit with the last finished half-step
+            instead of an error, once there is a finished sweep; `interrupted_` says so.
 
         Repeated cells are summed; weights of zero count as unobserved.
         """
@@ -149,7 +158,7 @@ class WALS(Recommender, BaseEstimator):  # type: ignore[misc]
                 max_seconds=self.max_seconds,
                 callbacks=self.callbacks,
                 verbose=self.verbose,
-                keep_on_interrupt=getattr(self, "_keep_on_interrupt", False),
+                keep_on_interrupt=keep_on_interrupt,
                 label="WALS",
             )
             if best is None or outcome.objective < best[0].objective:
