@@ -122,7 +122,8 @@ void bind_number(nb::module_& m) {
       [](Array<T> own, In<T> other, In<int64_t> indptr, In<int32_t> indices, MaybeIn<T> targets, MaybeIn<T> weights,
          MaybeIn<T> offsets, double target, double weight, nb::tuple loss, int free_start, int free_stop, MaybeIn<T> lam,
          double lam_all, MaybeIn<T> mu, double w0, MaybeIn<T> gram_matrix, MaybeIn<T> spectrum,
-         std::optional<Array<T>> duals, int method, int nonnegative_start, int nonnegative_stop, double tolerance,
+         std::optional<Array<T>> duals, MaybeIn<T> label_vector, MaybeIn<T> label_targets, MaybeIn<T> label_weights,
+         int method, int nonnegative_start, int nonnegative_stop, double tolerance,
          int max_steps, int block, bool evaluate, int n_threads) {
         HalfStep<T> h = sides(own, other, indptr, indices, targets, weights, offsets, target, weight, loss);
         expect(0 <= free_start && free_start < free_stop && free_stop <= h.d, "free must be a range of columns");
@@ -146,6 +147,14 @@ void bind_number(nb::module_& m) {
           expect(duals->ndim() == 1 && duals->shape(0) == indices.shape(0), "duals must have one value for each cell");
           h.duals = duals->data();
         }
+        if (label_vector) {
+          expect(h.loss.kind == LossKind::squared && nonnegative_stop <= nonnegative_start,
+                 "a label cell needs the squared loss without constraints");
+          h.label_vector = per_cell<T>(label_vector, own.shape(1), "label_vector must have one value for each column");
+          h.label_targets = per_cell<T>(label_targets, own.shape(0), "label_targets must have one value for each row");
+          h.label_weights = per_cell<T>(label_weights, own.shape(0), "label_weights must have one value for each row");
+          expect(h.label_targets && h.label_weights, "label_vector needs label_targets and label_weights");
+        }
         h.method = Method(method);
         expect(0 <= nonnegative_start && nonnegative_start <= nonnegative_stop && nonnegative_stop <= h.free(),
                "nonnegative must be a range within the free columns");
@@ -162,7 +171,8 @@ void bind_number(nb::module_& m) {
       nb::kw_only(), "own"_a.noconvert(), "other"_a.noconvert(), "indptr"_a.noconvert(), "indices"_a.noconvert(), "targets"_a.noconvert() = nb::none(), "weights"_a.noconvert() = nb::none(),
       "offsets"_a.noconvert() = nb::none(), "target"_a, "weight"_a, "loss"_a, "free_start"_a, "free_stop"_a,
       "lam"_a.noconvert() = nb::none(), "lam_all"_a, "mu"_a.noconvert() = nb::none(), "w0"_a, "gram"_a.noconvert() = nb::none(), "spectrum"_a.noconvert() = nb::none(),
-      "duals"_a.noconvert() = nb::none(), "method"_a, "nonnegative_start"_a = 0, "nonnegative_stop"_a = 0, "tolerance"_a,
+      "duals"_a.noconvert() = nb::none(), "label_vector"_a.noconvert() = nb::none(),
+      "label_targets"_a.noconvert() = nb::none(), "label_weights"_a.noconvert() = nb::none(), "method"_a, "nonnegative_start"_a = 0, "nonnegative_stop"_a = 0, "tolerance"_a,
       "max_steps"_a, "block"_a, "evaluate"_a, "n_threads"_a,
       "Solve every row of `own` in place; returns the sums over rows. cpp/row.hpp has the dimensions.");
 
@@ -185,7 +195,8 @@ void bind_number(nb::module_& m) {
   m.def(
       "quadratics",
       [](Array<T> own, In<T> other, In<int64_t> indptr, In<int32_t> indices, MaybeIn<T> targets, MaybeIn<T> weights,
-         MaybeIn<T> offsets, double target, double weight, nb::tuple loss, int free_start, int free_stop, double w0) {
+         MaybeIn<T> offsets, double target, double weight, nb::tuple loss, int free_start, int free_stop, double w0,
+         int n_threads) {
         HalfStep<T> h = sides(own, other, indptr, indices, targets, weights, offsets, target, weight, loss);
         expect(h.loss.kind == LossKind::squared, "only the squared loss is a quadratic");
         expect(0 <= free_start && free_start < free_stop && free_stop <= h.d, "free must be a range of columns");
@@ -195,13 +206,13 @@ void bind_number(nb::module_& m) {
         std::fill(out.data(), out.data() + out.size(), 0.0);
         {
           nb::gil_scoped_release released;
-          quadratics(kernels<T>(), h, out.data());
+          quadratics(kernels<T>(), h, out.data(), n_threads);
         }
         return out;
       },
       nb::kw_only(), "own"_a.noconvert(), "other"_a.noconvert(), "indptr"_a.noconvert(), "indices"_a.noconvert(),
       "targets"_a.noconvert() = nb::none(), "weights"_a.noconvert() = nb::none(), "offsets"_a.noconvert() = nb::none(),
-      "target"_a, "weight"_a, "loss"_a, "free_start"_a, "free_stop"_a, "w0"_a,
+      "target"_a, "weight"_a, "loss"_a, "free_start"_a, "free_stop"_a, "w0"_a, "n_threads"_a = 1,
       "What the cells of each row add to its quadratic, (rows, f + 1, f) float64: lower triangle, then linear terms.");
 
   m.def(

@@ -126,16 +126,18 @@ Sums half_step(const Kernels<T>& kernels, HalfStep<T> h, bool evaluate, int n_th
 // What the cells of each row add to its quadratic, (n_own, f + 1, f) in `out`, which starts at zero: the lower triangle of
 // sum (w - w0) x x', then the linear terms. Squared loss. Pieces of a row that live apart are added up by the caller.
 template <class T>
-void quadratics(const Kernels<T>& kernels, HalfStep<T> h, double* out) {
+void quadratics(const Kernels<T>& kernels, HalfStep<T> h, double* out, int n_threads) {
   for (int64_t i = 0; i < h.n_own; ++i) h.longest = std::max(h.longest, h.indptr[i + 1] - h.indptr[i]);
-  Workers<T> workers(kernels, h, 1);
+  Workers<T> workers(kernels, h, n_threads);
   const int f = h.free();
-  std::vector<T> part(kernels.part_size(f));
-  for (int64_t i = 0; i < h.n_own; ++i)
+  std::vector<std::vector<T>> parts(n_threads);
+  parallel(n_threads, h.n_own, [&](int worker, int64_t i) {
+    parts[worker].resize(kernels.part_size(f));
     for (int64_t k = h.indptr[i]; k < h.indptr[i + 1]; k += chunk_cells) {
-      kernels.part(h, i, k, std::min(k + chunk_cells, h.indptr[i + 1]), workers[0], part.data());
-      kernels.add_part(f, part.data(), out + size_t(i) * (f + 1) * f);
+      kernels.part(h, i, k, std::min(k + chunk_cells, h.indptr[i + 1]), workers[worker], parts[worker].data());
+      kernels.add_part(f, parts[worker].data(), out + size_t(i) * (f + 1) * f);
     }
+  });
 }
 
 // What the present rows cost on their cells; solves nothing.

@@ -14,6 +14,8 @@
 //   gram      d x d          Gram matrix of the whole other side, dense; null where w0 = 0
 //   spectrum  f              its diagonal on the free range when `other` was rotated so that it is diagonal there
 //   duals     cells          PLQ losses: the dual variable of each cell, kept between sweeps
+//   label_vector   d         squared loss: one more row of `other` whose cell is logistic (labelled.hpp), or null
+//   label_targets, label_weights   n_own   its target in [0, 1] and weight for each row; weight 0 is no such cell
 //
 // Row i minimises, with the pinned part p_j = sum over pinned columns of own[i] * other[j],
 //
@@ -55,6 +57,7 @@ struct HalfStep {
   T w0 = 0;
   const T *gram = nullptr, *spectrum = nullptr;
   T* duals = nullptr;
+  const T *label_vector = nullptr, *label_targets = nullptr, *label_weights = nullptr;
   Loss loss;
   Method method = Method::exact;
   bool nonnegative = false;   // free factors >= 0; the columns from nonnegative_stop on are not constrained

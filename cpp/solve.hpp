@@ -3,6 +3,7 @@
 #include "cg.hpp"
 #include "dual.hpp"
 #include "finish.hpp"
+#include "labelled.hpp"
 #include "plq.hpp"
 #include "smooth.hpp"
 #include "subspace.hpp"
@@ -45,9 +46,10 @@ void put_row(const HalfStep<T>& h, int64_t i, bool solved, const Workspace<T>& w
 
 // Solves the accumulated quadratic; `again` builds it anew for the float64 retry.
 template <class T, class Again>
-bool solve_or_repair(const HalfStep<T>& h, Workspace<T>& ws, Sums& sums, Again again) {
+bool solve_or_repair(const HalfStep<T>& h, int64_t i, Workspace<T>& ws, Sums& sums, Again again) {
   const int f = h.free(), ld = panel_ld<T>(f);
   again();
+  if (is_labelled(h, i)) return solve_labelled(h, i, ws);
   if (solve_quadratic(ws.quadratic, ld, f, ws.scratch, ws.b)) return true;
   again();
   ++sums.repaired;
@@ -57,27 +59,28 @@ bool solve_or_repair(const HalfStep<T>& h, Workspace<T>& ws, Sums& sums, Again a
 template <class T>
 bool solve_squared(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Workspace<T>& ws, Sums& sums) {
   const int f = h.free();
+  const bool plain = !is_labelled(h, i);
   linearise(cells, ws.s, ws.l);
-  if (h.method == Method::cg) {
+  if (plain && h.method == Method::cg) {
     double gap = 0;
     const int steps = solve_cg(h, i, cells, ws, gap);
     sums.steps += steps;
     if (gap > sums.gap) sums.gap = gap;
     return std::isfinite(gap);
   }
-  if (h.method == Method::subspace && f > h.block) {
+  if (plain && h.method == Method::subspace && f > h.block) {
     if (solve_subspace(h, i, cells, ws)) return true;
     linearise(cells, ws.s, ws.l);
   }
   const bool diagonal = h.w0 == 0 || h.spectrum;
-  bool dual = diagonal && h.method != Method::cholesky && cells.n <= f && h.penalty(i) > 0 &&
+  bool dual = plain && diagonal && h.method != Method::cholesky && cells.n <= f && h.penalty(i) > 0 &&
               (h.method == Method::dual || dual_work(double(cells.n), f) < primal_work(double(cells.n), f));
   for (int64_t k = 0; dual && k < cells.n; ++k) dual = ws.s[k] > 0;
   if (dual) {
     if (solve_dual(h, i, cells, ws)) return true;
     linearise(cells, ws.s, ws.l);
   }
-  return solve_or_repair(h, ws, sums, [&] {
+  return solve_or_repair(h, i, ws, sums, [&] {
     accumulate(cells.x, h.d, f, cells.indices, cells.n, ws.s, ws.l, ws.quadratic, ws.panel);
     add_base(h, i, ws.quadratic, ws.base);
   });
@@ -117,7 +120,7 @@ void add_part(int f, const T* part, double* out) {
 template <class T>
 void finish_parts(const HalfStep<T>& h, int64_t i, T* const* parts, int count, Workspace<T>& ws, Sums& sums) {
   const int f = h.free(), ld = panel_ld<T>(f);
-  const bool solved = solve_or_repair(h, ws, sums, [&] {
+  const bool solved = solve_or_repair(h, i, ws, sums, [&] {
     std::memcpy(ws.quadratic, parts[0], sizeof(T) * quadratic_size<T>(f));
     for (int p = 1; p < count; ++p)
       for (int r = 0; r <= f; ++r)

@@ -16,6 +16,7 @@ from halfstep.engine.alternate import Callback, Record
 from halfstep.engine.initial import initial_factors
 from halfstep.engine.problem import METHODS, Problem, Solver
 from halfstep.errors import RowError
+from halfstep.losses import Squared
 from halfstep.observations import Observations, Values
 
 
@@ -114,6 +115,7 @@ class LocalSession:
         return values
 
 
+<<<<<<< HEAD
 def wants_rotation(problem: Problem, solver: Solver, d: int) -> bool:
     """A diagonal background makes the dual and iterative finishes cheap. It needs columns that nobody pinned."""
     whole = all(side.columns(d) == (0, d) and side.nonnegative is None for side in problem.sides)
@@ -129,6 +131,22 @@ def wants_rotation(problem: Problem, solver: Solver, d: int) -> bool:
 def keeps_duals(problem: Problem) -> bool:
     """Whether a sweep starts from the dual variables of the one before."""
     return problem.loss.is_plq and not problem.loss.is_quadratic
+=======
+@dataclass(frozen=True)
+class LabelCell:
+    """One logistic cell for each row beside its squared ones, against one shared row of the other side.
+
+    Row i gets  + 1/2 weights_i [log(1 + e^z) - targets_i z],  z = own_i . vector  over all columns; weight 0: no cell.
+    """
+
+    vector: NDArray[Any]
+    targets: NDArray[Any]
+    weights: NDArray[Any]
+
+    def arguments(self, dtype: Any) -> dict[str, NDArray[Any]]:
+        fields = {"label_vector": self.vector, "label_targets": self.targets, "label_weights": self.weights}
+        return {name: np.ascontiguousarray(values, dtype) for name, values in fields.items()}
+>>>>>>> 7d6f295 (CFEnsemble: exact and label-aware solvers of the combined loss on the row kernels)
 
 
 def solve_rows(
@@ -144,6 +162,7 @@ def solve_rows(
     evaluate: bool = False,
     n_threads: int = 1,
     cells: Observations | None = None,
+    label: LabelCell | None = None,
 ) -> dict[str, float]:
     """One call into the core: every row of `own` in place. `cells` replaces those of the problem, for new rows.
 
@@ -200,6 +219,7 @@ def try_rows(
         gram=None if gram is None else np.ascontiguousarray(gram, dtype),
         spectrum=None if spectrum is None else np.ascontiguousarray(spectrum, dtype),
         duals=duals,
+        **({} if label is None else label.arguments(dtype)),
         method=METHODS[solver.method],
         nonnegative_start=low - start,
         nonnegative_stop=high - start,
@@ -218,6 +238,24 @@ def refuse_failed(side: int, sums: dict[str, float]) -> None:
             f"row {int(sums['failed'])} of side {side} has no finite solution. Its penalty is too small for its data: "
             "raise `reg`, lower the rank, or look for huge weights or targets in that row."
         )
+
+
+def normal_equations(
+    cells: Observations, own: NDArray[Any], other: NDArray[Any], free: tuple[int, int], n_threads: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(n, f, f) sum w x x' and (n, f) sum w (t - pinned) x over the cells of each row of `own`, under squared loss."""
+    sums = _core.quadratics(
+        own=own,
+        other=other,
+        **_cell_arguments(cells, own.dtype),
+        loss=Squared().native(),
+        free_start=free[0],
+        free_stop=free[1],
+        w0=0.0,
+        n_threads=n_threads,
+    )
+    lower, upper = np.tril(sums[:, :-1]), np.tril(sums[:, :-1], -1).transpose(0, 2, 1)
+    return lower + upper, sums[:, -1]
 
 
 def evaluate_cells(problem: Problem, own: NDArray[Any], other: NDArray[Any], n_threads: int) -> dict[str, float]:

@@ -1,0 +1,335 @@
+"""CFEnsemble: many classifiers' predictions, few labels, one calibrated probability for each instance.
+
+Composes inputs, a factorisation of the combined loss, and an aggregator. What happens after `fit` is in `lifecycle.py`,
+`federated.py` and `diagnostics.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from halfstep.baselines.ensemble import ShrunkenStacking
+from halfstep.cfensemble.aggregators import DEFAULT_STRENGTH, WeightedAggregator, make_aggregator
+from halfstep.cfensemble.combined import Columns, Factorisation, Labels
+from halfstep.cfensemble.factors import FusionFactors
+from halfstep.cfensemble.fusion import Fusion, by_class
+from halfstep.cfensemble.inputs import Rows, class_weights, expand_labels, read_features, read_groups, read_rows
+from halfstep.cfensemble.parameters import ParametersMixin
+from halfstep.cfensemble.start import start_classifiers, start_rows
+from halfstep.cfensemble.table import make_table, make_weights, without_labels
+from halfstep.engine.alternate import Callback
+from halfstep.engine.initial import seed_from
+from halfstep.engine.local import thread_count
+from halfstep.predictions import CLIP, Floats, expit
+
+SOLVERS = ("exact", "als")
+
+
+class CFEnsemble(ParametersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Fuse predictions of m classifiers on n instances, of which some are labelled, by factorising them.
+
+    Row i of factors u and classifier j of factors v meet in the score z_ij = u_i.v_j (biases included). The combined loss
+
+        rho     [ sum_cells c_ij (t_ij - z_ij)^2 + reg (sum |u_i|^2 + sum |v_j|^2) ] / sum_cells c_ij
+      + (1-rho) [ sum_labelled s_i CE(y_i, sigmoid(w'z_i + b)) + shrinkage/2 |w - mean|^2 ] / sum_labelled s_i
+
+    has two means, so `rho` means the same at any size; t_ij is the linked prediction, c_ij its confidence, s_i the class
+    weight. `solver="exact"` minimises it by alternation for 0 < rho <= 1; `history_` has it by sweep, and it never rises.
+    `rho=0` is stacking: the aggregator alone, on observed scores, missing ones reconstructed. `solver="als"` is the
+    label-aware ALS: labels act through the confidence c_ij (1 + alpha q_ij), q the probability given to the true class,
+    and rho does not matter. Whatever the solver, the aggregator that predicts is trained on factors of the labelled
+    instances solved again without their labels.
+
+    Parameters
+    ----------
+    rank : latent factors; None is the root of the number of classifiers, between 1 and 10. At most m.
+    rho : weight of reconstruction against labels, 0 to 1.
+    reg : penalty on factors and biases, in units of one cell of confidence 1.
+    confidence : c_ij, anything `halfstep.weights.get` takes: "uniform", "certainty", "calibration", "agreement",
+        "label_aware", "label_match", "reliability", an object, or an (n, m) array.
+    alpha : strength of labels in confidences, for solver="als" and confidence="label_aware".
+    link : "logit" or "identity": what a prediction becomes before its squared error is taken.
+    loss : "squared" or "bernoulli" (log(1 + e^z) - t z, whatever the link).
+    temperature : T of the Bernoulli loss; targets are sigmoid(logit(p) / T), cells weigh T^2.
+    clip : probabilities are held inside [clip, 1 - clip] before a logit.
+    biases : whether classifiers and instances have a bias each (a classifier one for each class).
+    aggregator : "weighted", "mean", "attention" or a scikit-learn classifier. The combined loss holds "mean" or, for all
+        others, "weighted".
+    on : what the aggregator weighs beyond the mean: "reconstructed" scores, "latent" factors, or "filled": observed scores
+        with missing ones reconstructed.
+    shrinkage : how strongly the aggregator is pulled towards the mean; "auto" is chosen by cross-validation for the
+        predicting aggregator and 10 in the loss.
+    class_weight : "balanced" (n / (k n_class)), None or {label: weight}.
+    calibrate : refit the intercepts without class weights, so that probabilities match the labelled instances.
+    solver, init ("svd" or "random"), max_iter, tol, max_seconds : how the loss is minimised.
+    route : None, or "auto": instances whose novelty is above the `novelty_level` quantile of the fitted ones are answered
+        by shrunken stacking.
+    dtype : "float32" or "float64" factors.
+
+    Attributes
+    ----------
+    classes_, n_features_in_, history_, n_iter_, converged_
+    classifier_factors_ (m, d), instance_factors_ (n * channels, d) : see `combined.Columns` for the columns.
+    classifier_weights_ (m,) : what each classifier's score counts in the aggregator, where that is linear.
+    novelty_ (n,), routed_ (n,) : share of each instance that the factors cannot reconstruct; who went to the stacker.
+    diagnostics_ : see `diagnostics.Diagnostics`.
+    """
+
+    def __init__(
+        self,
+        rank: int | None = None,
+        rho: float = 0.5,
+        reg: float = 2.0,
+        confidence: Any = "uniform",
+        alpha: float = 1.0,
+        link: str = "logit",
+        loss: str = "squared",
+        temperature: float = 1.0,
+        clip: float = CLIP,
+        biases: bool = True,
+        aggregator: Any = "weighted",
+        on: str = "reconstructed",
+        shrinkage: float | str = "auto",
+        class_weight: Any = "balanced",
+        calibrate: bool = True,
+        solver: str = "exact",
+        init: str = "svd",
+        max_iter: int = 50,
+        tol: float = 1e-5,
+        max_seconds: float | None = None,
+        route: str | None = None,
+        novelty_level: float = 0.99,
+        dtype: str = "float32",
+        n_threads: int | None = None,
+        random_state: Any = 0,
+        callbacks: Sequence[Callback] = (),
+        verbose: int = 0,
+    ) -> None:
+        self.rank = rank
+        self.rho = rho
+        self.reg = reg
+        self.confidence = confidence
+        self.alpha = alpha
+        self.link = link
+        self.loss = loss
+        self.temperature = temperature
+        self.clip = clip
+        self.biases = biases
+        self.aggregator = aggregator
+        self.on = on
+        self.shrinkage = shrinkage
+        self.class_weight = class_weight
+        self.calibrate = calibrate
+        self.solver = solver
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_seconds = max_seconds
+        self.route = route
+        self.novelty_level = novelty_level
+        self.dtype = dtype
+        self.n_threads = n_threads
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ fit
+
+    def fit(
+        self,
+        P: Any,
+        y: ArrayLike | None = None,
+        *,
+        features: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        tasks: ArrayLike | None = None,
+    ) -> Self:
+        """Factorise all instances together and learn the aggregator from the labelled ones.
+
+        P : (n, m) probabilities of the second class, NaN where missing; or (n, m, classes), or a list of m arrays.
+        y : (n,) labels, NaN, None or -1 where unlabelled. With no label at all the answer is the mean of the
+            reconstructed scores, with a warning.
+        features : (n, q) side information; each classifier gets a coefficient for each (standardised) column.
+        groups : (m,) names; classifiers of a group share a prior vector.
+        tasks : (n,) names of related label sets; they share the factors, and each has its own aggregator, shrunk towards
+            the common one.
+        """
+        self._check_parameters()
+        rows = read_rows(P, y)
+        self._check_labels(rows)
+        m = rows.P.shape[1]
+        self._rank = self._chosen_rank(m)
+        self.classes_, self.n_features_in_ = rows.classes, int(np.shape(P)[1]) if np.ndim(P) == 2 else m
+        self._n_channels, self._y = rows.n_channels, rows.y
+        self._groups = read_groups(groups, m)
+        self._tasks = None if tasks is None else self._read_tasks(tasks, rows.n)
+        self._standardise(read_features(features, rows.n))
+        self._factorise(rows, None)
+        self._learn()
+        return self
+
+    def _factorise(self, rows: Rows, start: NDArray[Any] | None, max_iter: int | None = None) -> None:
+        """Minimise the combined loss from classifier factors `start`, or from where `init` says."""
+        scale = self._scale()
+        dtype = np.dtype(self.dtype).type
+        columns = Columns(self._n_channels, self._n_features, self._rank, self.biases)
+        confidence = self._confidence(rows.n)
+        row_labels, channel = rows.row_labels, rows.channel
+        table = make_table(rows.P, scale, confidence, row_labels, dtype)
+        plain = without_labels(confidence)
+        free = table if plain is confidence else None
+        labelled = np.flatnonzero((row_labels >= 0) & ~np.isnan(rows.P).all(axis=1))
+        if free is None:
+            weights = make_weights(rows.P, plain, row_labels, dtype, scale.weight)
+            own = weights[labelled] if isinstance(weights, np.ndarray) else weights
+            base = table.take(labelled)
+            base.weights = own
+            del weights
+        else:
+            base = table.take(labelled)
+        del rows
+        seed = seed_from(self.random_state)
+        V = start_classifiers(table, columns, channel, self.init, seed, dtype) if start is None else start.astype(dtype)
+        U = start_rows(columns, channel, self._row_features(), seed, self.init, dtype)
+        session = Factorisation(
+            table, columns, scale, self.reg, channel, U, V, groups=self._groups, n_threads=thread_count(self.n_threads)
+        )
+        total = max(table.total_weight(), np.finfo(float).tiny)
+        supervised = self.solver == "exact" and 0 < self.rho < 1 and len(labelled) > 0
+        if self.init != "random" or start is not None:
+            session.solve_row_side()
+        if supervised:
+            session.labels = self._labels(session, labelled, row_labels, total)
+        outcome = session.run(
+            rho=self.rho if supervised else 1.0,
+            total_weight=total,
+            max_iter=self.max_iter if max_iter is None else max_iter,
+            tol=self.tol,
+            max_seconds=self.max_seconds,
+            callbacks=self.callbacks,
+            verbose=self.verbose,
+        )
+        self.history_, self.converged_, self.n_iter_ = outcome.history, outcome.converged, len(outcome.history)
+        filled = table.weights
+        means = np.full(table.shape[1], float(filled)) if not isinstance(filled, np.ndarray) else _column_means(table)
+        self._factors = FusionFactors(
+            columns, scale, self.reg, V, U, table, channel, plain, means / scale.weight, session.n_threads
+        )
+        if supervised or free is None:  # what labelled rows would be without their labels
+            again = FusionFactors(
+                columns, scale, self.reg, V, U[labelled], base, channel[labelled], plain, means, session.n_threads
+            )
+            again.solve_rows()
+            U[labelled] = again.row_factors
+
+    def _labels(self, session: Factorisation, labelled: Any, row_labels: Any, total: float) -> Labels:
+        mean = isinstance(self.aggregator, str) and self.aggregator == "mean"
+        strength = DEFAULT_STRENGTH if self.shrinkage == "auto" else float(self.shrinkage)
+        aggregator = WeightedAggregator(strength)
+        size = self._n_channels + 1 + session.table.shape[1]
+        aggregator.coefficients, aggregator.strength = np.zeros(size), strength
+        aggregator.coefficients[self._n_channels] = 1.0
+        weights = self._row_weights(labelled)
+        share = (1 - self.rho) / self.rho * total / weights.sum()
+        labels = Labels(labelled, row_labels[labelled].astype(np.float64), weights, share, aggregator, fixed=mean)
+        session.labels = labels
+        if not mean:
+            session.update_aggregator()
+        return labels
+
+    def _row_weights(self, labelled: Any) -> Floats:
+        """(r,) class weights of labelled rows, mean 1."""
+        instances = labelled // self._n_channels
+        return class_weights(self._y[instances], self.classes_, self.class_weight)
+
+    def _learn(self) -> None:
+        """The aggregator, the stacker of novel instances, and what is reported about the fitted ones."""
+        fusion = Fusion("filled" if self.rho == 0 else self.on, self._n_channels)
+        identity = self._factors.scale.shift != 0
+        wanted = "mean" if not (self._y >= 0).any() else self.aggregator
+        fusion.learn(
+            self._factors,
+            make_aggregator(wanted, self.shrinkage, identity),
+            self._y,
+            lambda y: class_weights(y, self.classes_, self.class_weight),
+            tasks=self._tasks,
+            calibrate=self.calibrate and not wanted == "mean" and self.class_weight is not None,
+            seed=seed_from(self.random_state),
+        )
+        self._fusion = fusion
+        self._stacker = None
+        self.novelty_ = fusion.novelty(self._factors)
+        self._novelty_threshold = float(np.quantile(self.novelty_, self.novelty_level))
+        if self.route == "auto" and (self._y >= 0).any():
+            self._stacker = ShrunkenStacking().fit(
+                self._probabilities(self._factors), expand_labels(self._y, self._n_channels)
+            )
+        self.routed_ = self._is_novel(self.novelty_)
+        self._proba = self._answer(self._factors, self.novelty_, self._tasks)
+
+    # ------------------------------------------------------------------ predict
+
+    def predict_proba(
+        self, P: Any = None, *, features: ArrayLike | None = None, tasks: ArrayLike | None = None
+    ) -> Floats:
+        """(n, classes) probabilities in the order of `classes_`; without P, of the fitted instances.
+
+        New instances are folded in: their factors are solved against the fitted classifiers by the same row kernel. A
+        fitted instance's label never enters its own answer, so both ways agree on the same predictions.
+        """
+        check_is_fitted(self, "classes_")
+        if P is None:
+            return self._proba.copy()
+        factors = self._fold_in(P, features)
+        names = None if tasks is None else self._read_tasks(tasks, len(factors.channel) // self._n_channels)
+        return self._answer(factors, self._fusion.novelty(factors), names)
+
+    def predict(
+        self, P: Any = None, *, features: ArrayLike | None = None, tasks: ArrayLike | None = None
+    ) -> NDArray[Any]:
+        """(n,) the most probable label of each instance."""
+        labels: NDArray[Any] = self.classes_[self.predict_proba(P, features=features, tasks=tasks).argmax(axis=1)]
+        return labels
+
+    def novelty(self, P: Any = None, *, features: ArrayLike | None = None) -> Floats:
+        """(n,) share of each instance that the factors cannot reconstruct."""
+        check_is_fitted(self, "classes_")
+        return self.novelty_.copy() if P is None else self._fusion.novelty(self._fold_in(P, features))
+
+    def _fold_in(self, P: Any, features: ArrayLike | None) -> FusionFactors:
+        rows = read_rows(P, None, n_classifiers=len(self._factors.classifier_factors), n_channels=self._n_channels)
+        table = read_features(features, rows.n, self._n_features)
+        if table is not None:
+            table = np.repeat((table - self._feature_mean) / self._feature_scale, self._n_channels, axis=0)
+        return self._factors.fold_in(rows.P, rows.channel, table)
+
+    def _answer(self, factors: FusionFactors, novelty: Floats, tasks: NDArray[Any] | None) -> Floats:
+        positive = expit(self._fusion.log_odds(factors, tasks))
+        if self._stacker is not None:
+            novel = np.repeat(self._is_novel(novelty), self._n_channels)
+            if novel.any():
+                positive[novel] = self._stacker.predict_proba(self._probabilities(factors, novel))[:, 1]
+        return by_class(positive, self._n_channels)
+
+    def _is_novel(self, novelty: Floats) -> NDArray[np.bool_]:
+        return (novelty > self._novelty_threshold) & (self._stacker is not None)
+
+    def _probabilities(self, factors: FusionFactors, rows: Any = slice(None)) -> Floats:
+        """(N, m) predictions behind the targets, clipped as they were."""
+        targets = factors.table.targets[rows].astype(np.float64)
+        if factors.scale.bernoulli:
+            return np.asarray(expit(factors.scale.log_odds_of_targets(targets)))
+        return np.asarray(expit(targets)) if factors.scale.link == "logit" else targets
+
+
+def _column_means(table: Any) -> Floats:
+    """(m,) mean weight of each classifier's observed cells; 1 where it has none."""
+    counts = table.observed.sum(axis=0)
+    means: Floats = np.where(counts > 0, table.weights.sum(axis=0, dtype=np.float64) / np.maximum(counts, 1), 1.0)
+    return means

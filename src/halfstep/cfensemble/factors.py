@@ -1,0 +1,144 @@
+"""Fitted factors that have seen no label of their own rows, and what can be read off them.
+
+Several aggregators may share one of these. Knows rows and classifiers; must not know labels or parameters of estimators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from halfstep.cfensemble.aggregators import FORMS, Design
+from halfstep.cfensemble.combined import Columns, Factorisation, Factors
+from halfstep.cfensemble.table import Scale, Table, is_row_local, make_weights
+from halfstep.errors import one_of
+from halfstep.predictions import Codes, Floats
+from halfstep.weights import CellWeights
+
+CHUNK_ROWS = 4096
+
+
+@dataclass(eq=False)
+class FusionFactors:
+    """Rows (N, d) and classifiers (m, d) of one factorisation, with the cells they were solved from.
+
+    `confidence` weighs the cells of new rows; where a row's weights depend on other rows too, new cells take their
+    classifier's mean, `mean_weights` (m,).
+    """
+
+    columns: Columns
+    scale: Scale
+    reg: float
+    classifier_factors: Factors
+    row_factors: Factors
+    table: Table
+    channel: Codes
+    confidence: CellWeights
+    mean_weights: Floats
+    n_threads: int = 1
+
+    def fold_in(self, P: Floats, channel: Codes, features: Floats | None) -> FusionFactors:
+        """New rows against the same classifiers, by the row kernel of the fit. P (N', m); features (N', q) or None."""
+        dtype = self.classifier_factors.dtype
+        targets = self.scale.target(P).astype(dtype)
+        nobody = np.full(len(P), -1)
+        weights: Any
+        if is_row_local(self.confidence):
+            weights = make_weights(P, self.confidence, nobody, dtype.type, self.scale.weight)
+        else:
+            weights = np.where(np.isnan(P), 0, self.scale.weight * self.mean_weights).astype(dtype)
+        new = replace(
+            self,
+            table=Table(targets, weights),
+            row_factors=self.columns.rows(channel, features, dtype),
+            channel=channel,
+        )
+        new.solve_rows()
+        return new
+
+    def solve_rows(self) -> None:
+        """Every row against the classifiers, without labels."""
+        self.session().solve_row_side()
+
+    def session(self) -> Factorisation:
+        """These factors as a factorisation under way; shares the arrays."""
+        return Factorisation(
+            self.table,
+            self.columns,
+            self.scale,
+            self.reg,
+            self.channel,
+            self.row_factors,
+            self.classifier_factors,
+            n_threads=self.n_threads,
+        )
+
+    def scores(self, rows: Any) -> Floats:
+        """(r, m) reconstructed log odds."""
+        return self.session().scores(rows)
+
+    def design(self, rows: Any, form: str) -> Design:
+        """What an aggregator sees of some rows, in one of three forms.
+
+        "reconstructed": scores minus their mean; "filled": the same with observed scores where observed; "latent": the
+        shared factors, rotated and scaled so that their squares sum to the mean square of their part of the scores.
+        """
+        one_of("on", form, FORMS)
+        design = self.session().design(rows)
+        if form == "filled":
+            targets = self.table.targets[rows].astype(np.float64)
+            scores = np.where(np.isnan(targets), design.scores, self.scale.log_odds_of_targets(targets))
+            return replace(design, scores=scores, deviations=scores - scores.mean(axis=1, keepdims=True))
+        if form == "latent":
+            values, vectors = np.linalg.eigh(design.keys.T @ design.keys / len(design.keys))
+            basis = vectors * np.sqrt(np.maximum(values, 0)) * self.scale.slope
+            return replace(design, deviations=design.latent @ basis)
+        return design
+
+    def chunks(self) -> Iterator[slice]:
+        """Ranges of rows whose dense scores are held at one time."""
+        for start in range(0, len(self.row_factors), CHUNK_ROWS):
+            yield slice(start, min(start + CHUNK_ROWS, len(self.row_factors)))
+
+    def residuals(self) -> tuple[Floats, Floats, Floats]:
+        """(N,) each: weighted squared residuals of a row, the same of its pinned part alone, and its total weight.
+
+        Residuals are in the units of targets; log odds for the Bernoulli loss.
+        """
+        N = len(self.row_factors)
+        left, total, weight = np.zeros(N), np.zeros(N), np.zeros(N)
+        V = self.classifier_factors.astype(np.float64)
+        start, stop = self.columns.row_free
+        pinned = V.copy()
+        pinned[:, start:stop] = 0
+        for rows in self.chunks():
+            U = self.row_factors[rows].astype(np.float64)
+            targets = self.table.targets[rows].astype(np.float64)
+            if self.scale.bernoulli:
+                targets = self.scale.log_odds_of_targets(targets) / self.scale.slope
+            seen = ~np.isnan(targets)
+            w = self.table.weights[rows] if isinstance(self.table.weights, np.ndarray) else self.table.weights
+            w = np.where(seen, w, 0.0)
+            targets = np.where(seen, targets, 0.0)
+            left[rows] = (w * (targets - U @ V.T) ** 2).sum(axis=1)
+            total[rows] = (w * (targets - U @ pinned.T) ** 2).sum(axis=1)
+            weight[rows] = w.sum(axis=1)
+        return left, total, weight
+
+    def novelty(self, noise: float | None = None) -> Floats:
+        """(N,) share of a row that the factors cannot reconstruct: left / (total + noise * weight), 0 to about 1.
+
+        `total` is what biases of classifiers and features alone leave. `noise`, the mean squared residual of a cell of
+        the fitted rows, keeps rows that say little from looking novel. A row without cells has novelty 1.
+        """
+        left, total, weight = self.residuals()
+        noise = self.noise() if noise is None else noise
+        return np.where(weight > 0, left / np.maximum(total + noise * weight, np.finfo(float).tiny), 1.0)
+
+    def noise(self) -> float:
+        """Mean squared residual of a cell."""
+        left, _, weight = self.residuals()
+        return float(left.sum() / max(weight.sum(), np.finfo(float).tiny))
