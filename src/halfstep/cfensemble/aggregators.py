@@ -1,7 +1,7 @@
 """g: from the scores of all classifiers on an instance to one log odds. Trained on factors that saw no label.
 
-Knows scores, latent factors and labels of some rows. Must not know how the factors were found. Every aggregator sees the
-mean score as a free feature and is penalised only for what it does beyond it.
+Knows scores, latent factors and labels of some rows. Must not know how the factors were found. Every aggregator sees
+the mean score as a free feature and is penalised only for what it does beyond it.
 """
 
 from __future__ import annotations
@@ -178,8 +178,8 @@ def _shrunken(
 class AttentionAggregator(Aggregator):
     """sigmoid(b_k + b1 sum_j a_ij z_ij) with a_ij = softmax over classifiers j of latent_i' W keys_j.
 
-    Weights of classifiers depend on the instance. Penalty strength/2 |W|^2; W = 0 is the mean. Factors are scaled to unit
-    mean square. Minimised by L-BFGS from W = 0, so it never ends above the recalibrated mean.
+    Weights of classifiers depend on the instance. Penalty strength/2 |W|^2; W = 0 is the mean. Factors are scaled to
+    unit mean square. Minimised by L-BFGS from W = 0, so it never ends above the recalibrated mean.
     """
 
     def __init__(self, shrinkage: float | str = "auto") -> None:

@@ -3,12 +3,12 @@
     L =  rho [ sum_cells c (t - u_i.v_j)^2 + reg (sum |u_i|^2 + sum |v_j - mu_j|^2 + sum |mu_g|^2) ] / S
       +  (1 - rho) [ sum_labelled s_i CE(y_i, sigmoid(w'z_i + b)) + 1/2 sum penalty (theta - prior)^2 ] / W
 
-S = sum of c over observed cells, W = sum of s over labelled rows: both terms are means, so rho means the same at any size.
-z_i are the reconstructed log odds of all classifiers on row i, theta = (w, b) the aggregator. The Bernoulli loss puts
+S = sum of c over observed cells, W = sum of s over labelled rows: both terms are means, so rho means the same at any
+size. z_i are the reconstructed log odds of all classifiers on row i, theta = (w, b) the aggregator. The Bernoulli loss puts
 log(1 + e^z) - t z in place of the square. Inside, everything is multiplied by S / rho, the scale of the engine.
 
-Every step lowers L: rows (each its own problem, one more logistic cell where there is a label), classifiers (jointly, see
-`_joint_classifiers`), aggregator (a convex regression). Must not know predictions, names or classes.
+Every step lowers L: rows (each its own problem, one more logistic cell where there is a label), classifiers (jointly,
+see `_joint_classifiers`), aggregator (a convex regression). Must not know predictions, names or classes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from halfstep.cfensemble.aggregators import Design, WeightedAggregator
 from halfstep.cfensemble.logistic import cross_entropy, fit_logistic
 from halfstep.cfensemble.table import Scale, Table
 from halfstep.engine.alternate import Callback, Outcome, Record, alternate
-from halfstep.engine.local import LabelCell, normal_equations, solve_rows
+from halfstep.engine.local import LabelCell, evaluate_cells, normal_equations, solve_rows
 from halfstep.engine.problem import Problem, Side, Solver
 from halfstep.losses import Bernoulli, Squared
 from halfstep.observations import Observations
@@ -121,7 +121,8 @@ class Factorisation:
     n_threads: int = 1
     group_means: Floats | None = None
     problem: Problem = field(init=False)
-    parts: Record = field(default_factory=dict)
+    past: Sequence[Record] = ()
+    callbacks: Sequence[Callback] = ()
 
     def __post_init__(self) -> None:
         n, m = self.table.shape
@@ -150,7 +151,7 @@ class Factorisation:
 
     def solve_row_side(self, evaluate: bool = False) -> dict[str, float]:
         """Every row against the classifiers, in place; labelled rows with their label."""
-        n, m = self.table.shape
+        n = self.table.shape[0]
         label, extra, other = None, None, self.classifier_factors
         if self.labels is not None:
             targets, weights = np.full(n, np.nan), np.zeros(n)
@@ -210,11 +211,11 @@ class Factorisation:
     def _joint_classifiers(self) -> None:
         """All classifiers at once, exactly, although the labels couple them.
 
-        Labels see the classifiers only through g = sum_j a_j v_j. With 1/2 v'A_j v - r_j'v the quadratic of classifier j
-        and v0_j = A_j^-1 r_j its own optimum, the best v for a given g is v_j = v0_j + a_j A_j^-1 mu, so that
+        Labels see the classifiers only through g = sum_j a_j v_j. With 1/2 v'A_j v - r_j'v the quadratic of classifier
+        j and v0_j = A_j^-1 r_j its own optimum, the best v for a given g is v_j = v0_j + a_j A_j^-1 mu, so that
         g = g0 + M mu with M = sum a_j^2 A_j^-1. What is left is a logistic regression for g under the Gaussian prior
-        (g0, M), whitened by M = L L' to the unit one. The Bernoulli loss has the quadratic of its Newton step there, and
-        the step is shortened until the loss falls.
+        (g0, M), whitened by M = L L' to the unit one. The Bernoulli loss has the quadratic of its Newton step there,
+        and the step is shortened until the loss falls.
         """
         assert self.labels is not None
         start, stop = self.columns.classifier_free
@@ -315,7 +316,7 @@ class Factorisation:
     def scores(self, rows: Any) -> Floats:
         """(r, m) reconstructed log odds."""
         z = self.row_factors[rows].astype(np.float64) @ self.classifier_factors.T.astype(np.float64)
-        return self.scale.slope * z + self.scale.shift
+        return np.asarray(self.scale.slope * z + self.scale.shift)
 
     def design(self, rows: Any) -> Design:
         """What the linear aggregator of the loss sees of some rows."""
@@ -358,8 +359,6 @@ class Factorisation:
 
     def reconstruction(self) -> float:
         """sum c phi over all observed cells."""
-        from halfstep.engine.local import evaluate_cells
-
         return sum(
             evaluate_cells(
                 replace(self.problem, observations=cells),
@@ -385,20 +384,20 @@ class Factorisation:
         callbacks: Sequence[Callback] = (),
         verbose: int | bool = False,
     ) -> Outcome:
-        """Sweeps of classifiers, groups, aggregator, rows. Records hold L and its parts at the scale of the docstring."""
+        """Sweeps of classifiers, groups, aggregator, rows. Records hold L as `total` and `objective`, and its parts."""
         scale = rho / total_weight
+        n_cells = sum(len(cells) for _, cells in self.table.blocks(0))
 
         def describe(record: Record) -> None:
             supervised = self._label_cost()
             record["total"] = scale * record["objective"]
-            record["reconstruction"] = scale * record["data"]
+            record["reconstruction"] = scale * record.pop("data")
             record["supervised"] = scale * supervised
             record["penalty"] = scale * (record["penalty"] - supervised)
-            record["rmse"] = record["rmse"] / np.sqrt(max(self._n_cells, 1))
-            del record["objective"], record["data"], record["background"]
+            record["rmse"] /= np.sqrt(max(n_cells, 1))
+            del record["background"]
 
-        self._n_cells = sum(len(cells) for _, cells in self.table.blocks(0))
-        return alternate(
+        outcome = alternate(
             self,
             order=(1, 0),
             max_iter=max_iter,
@@ -408,3 +407,6 @@ class Factorisation:
             verbose=verbose,
             label="CFEnsemble",
         )
+        for record in outcome.history:  # the loop itself compares objectives at the engine's scale
+            record["objective"] = record["total"]
+        return outcome

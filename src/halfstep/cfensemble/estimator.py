@@ -34,17 +34,18 @@ SOLVERS = ("exact", "als")
 class CFEnsemble(ParametersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Fuse predictions of m classifiers on n instances, of which some are labelled, by factorising them.
 
-    Row i of factors u and classifier j of factors v meet in the score z_ij = u_i.v_j (biases included). The combined loss
+    Row i of factors u and classifier j of factors v meet in the score z_ij = u_i.v_j (biases included). The combined
+    loss
 
         rho     [ sum_cells c_ij (t_ij - z_ij)^2 + reg (sum |u_i|^2 + sum |v_j|^2) ] / sum_cells c_ij
       + (1-rho) [ sum_labelled s_i CE(y_i, sigmoid(w'z_i + b)) + shrinkage/2 |w - mean|^2 ] / sum_labelled s_i
 
-    has two means, so `rho` means the same at any size; t_ij is the linked prediction, c_ij its confidence, s_i the class
-    weight. `solver="exact"` minimises it by alternation for 0 < rho <= 1; `history_` has it by sweep, and it never rises.
-    `rho=0` is stacking: the aggregator alone, on observed scores, missing ones reconstructed. `solver="als"` is the
-    label-aware ALS: labels act through the confidence c_ij (1 + alpha q_ij), q the probability given to the true class,
-    and rho does not matter. Whatever the solver, the aggregator that predicts is trained on factors of the labelled
-    instances solved again without their labels.
+    has two means, so `rho` means the same at any size; t_ij is the linked prediction, c_ij its confidence, s_i the
+    class weight. `solver="exact"` minimises it by alternation for 0 < rho <= 1; `history_` has it by sweep, and it
+    never rises. `rho=0` is stacking: the aggregator alone, on observed scores, missing ones reconstructed.
+    `solver="als"` is the label-aware ALS: labels act through the confidence c_ij (1 + alpha q_ij), q the probability
+    given to the true class, and rho does not matter. Whatever the solver, the aggregator that predicts is trained on
+    factors of the labelled instances solved again without their labels.
 
     Parameters
     ----------
@@ -59,17 +60,17 @@ class CFEnsemble(ParametersMixin, ClassifierMixin, BaseEstimator):  # type: igno
     temperature : T of the Bernoulli loss; targets are sigmoid(logit(p) / T), cells weigh T^2.
     clip : probabilities are held inside [clip, 1 - clip] before a logit.
     biases : whether classifiers and instances have a bias each (a classifier one for each class).
-    aggregator : "weighted", "mean", "attention" or a scikit-learn classifier. The combined loss holds "mean" or, for all
-        others, "weighted".
-    on : what the aggregator weighs beyond the mean: "reconstructed" scores, "latent" factors, or "filled": observed scores
-        with missing ones reconstructed.
+    aggregator : "weighted", "mean", "attention" or a scikit-learn classifier. The combined loss holds "mean" or, for
+        all others, "weighted".
+    on : what the aggregator weighs beyond the mean: "reconstructed" scores, "latent" factors, or "filled": observed
+        scores with missing ones reconstructed.
     shrinkage : how strongly the aggregator is pulled towards the mean; "auto" is chosen by cross-validation for the
         predicting aggregator and 10 in the loss.
     class_weight : "balanced" (n / (k n_class)), None or {label: weight}.
     calibrate : refit the intercepts without class weights, so that probabilities match the labelled instances.
     solver, init ("svd" or "random"), max_iter, tol, max_seconds : how the loss is minimised.
-    route : None, or "auto": instances whose novelty is above the `novelty_level` quantile of the fitted ones are answered
-        by shrunken stacking.
+    route : None, or "auto": instances whose novelty is above the `novelty_level` quantile of the fitted ones are
+        answered by shrunken stacking.
     dtype : "float32" or "float64" factors.
 
     Attributes
@@ -157,8 +158,8 @@ class CFEnsemble(ParametersMixin, ClassifierMixin, BaseEstimator):  # type: igno
             reconstructed scores, with a warning.
         features : (n, q) side information; each classifier gets a coefficient for each (standardised) column.
         groups : (m,) names; classifiers of a group share a prior vector.
-        tasks : (n,) names of related label sets; they share the factors, and each has its own aggregator, shrunk towards
-            the common one.
+        tasks : (n,) names of related label sets; they share the factors, and each has its own aggregator, shrunk
+            towards the common one.
         """
         self._check_parameters()
         rows = read_rows(P, y)
@@ -259,7 +260,7 @@ class CFEnsemble(ParametersMixin, ClassifierMixin, BaseEstimator):  # type: igno
             self._y,
             lambda y: class_weights(y, self.classes_, self.class_weight),
             tasks=self._tasks,
-            calibrate=self.calibrate and not wanted == "mean" and self.class_weight is not None,
+            calibrate=self.calibrate and wanted != "mean" and self.class_weight is not None,
             seed=seed_from(self.random_state),
         )
         self._fusion = fusion

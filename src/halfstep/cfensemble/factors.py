@@ -1,6 +1,7 @@
 """Fitted factors that have seen no label of their own rows, and what can be read off them.
 
-Several aggregators may share one of these. Knows rows and classifiers; must not know labels or parameters of estimators.
+Several aggregators may share one of these. Knows rows and classifiers; must not know labels or parameters of
+estimators.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class Fusion:
         return score
 
     def log_odds(self, factors: FusionFactors, tasks: NDArray[Any] | None = None) -> Floats:
-        """(N,) of every row; tasks (n,) name the label set of each instance. Unknown tasks get the common aggregator."""
+        """(N,) of every row; tasks (n,) name the label set of each instance; unknown ones get the common answer."""
         score = np.empty(len(factors.row_factors))
         by_row = None if tasks is None else np.repeat(tasks, self.n_channels)
         for rows in factors.chunks():

@@ -48,7 +48,7 @@ def expand_labels(y: Codes, n_channels: int) -> Codes:
         return y
     rows = (y[:, None] == np.arange(n_channels)).astype(np.int64)
     rows[y < 0] = -1
-    return rows.ravel()
+    return np.asarray(rows.ravel())
 
 
 def read_rows(P: Any, y: ArrayLike | None, *, n_classifiers: int | None = None, n_channels: int | None = None) -> Rows:
@@ -91,7 +91,7 @@ def _stack(P: Any) -> NDArray[np.float64]:
 
 
 def _stacked_channels(P: Any, y: ArrayLike | None) -> int:
-    """Classes of a two-dimensional P whose columns are the classes of one classifier after another; 1 if it is not so."""
+    """Classes of a flat P whose columns are the classes of one classifier after another; 1 if it is not so."""
     if y is None or np.ndim(P) != 2:
         return 1
     n = len(np.asarray(y))
@@ -153,8 +153,8 @@ def class_weights(y: Codes, classes: NDArray[Any], class_weight: Any) -> Floats:
             raise ValueError(f"class_weight={class_weight!r} must hold positive finite numbers")
     else:
         raise ValueError(f"class_weight={class_weight!r} must be 'balanced', None or a dict {{label: weight}}")
-    weights: Floats = by_class[y]
-    return weights / weights.mean()
+    weights: Floats = by_class[y] / by_class[y].mean()
+    return weights
 
 
 def make_folds(y: Codes, n_classes: int, n_folds: int, seed: int) -> Codes | None:

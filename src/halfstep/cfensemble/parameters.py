@@ -55,8 +55,8 @@ class ParametersMixin:
         have = dict(zip(rows.classes.tolist(), counts.tolist(), strict=True))
         if not counts.any():
             warnings.warn(
-                "y has no labels at all, so there is nothing to learn an aggregator from: the answer is the mean of the "
-                "reconstructed scores",
+                "y has no labels at all, so there is nothing to learn an aggregator from: the answer is the mean of "
+                "the reconstructed scores",
                 PredictionWarning,
                 stacklevel=3,
             )
@@ -80,8 +80,8 @@ class ParametersMixin:
             raise ValueError(f"rank={self.rank!r} must be a whole number of at least 1, or None")
         if self.rank > m:
             raise ValueError(
-                f"rank={self.rank} is above the number of classifiers, {m}; nothing is compressed there. Use at most {m}, "
-                "or None for its root"
+                f"rank={self.rank} is above the number of classifiers, {m}; nothing is compressed there. Use at most "
+                f"{m}, or None for its root"
             )
         return int(self.rank)
 

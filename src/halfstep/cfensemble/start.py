@@ -63,11 +63,11 @@ def _classifier_means(table: Table, columns: Columns, channel: Codes) -> Floats:
         one_hot = np.eye(columns.n_channels)[channel[rows]]
         sums += one_hot.T @ np.nan_to_num(table.targets[rows]).astype(np.float64)
         counts += one_hot.T @ ~np.isnan(table.targets[rows])
-    return sums / np.maximum(counts, 1) * columns.biases
+    return np.asarray(sums / np.maximum(counts, 1) * columns.biases)
 
 
 def _residual(targets: Any, means: Floats, biases: bool) -> Floats:
-    left = targets.astype(np.float64) - means
+    left: Floats = targets.astype(np.float64) - means
     missing = np.isnan(left)
     left[missing] = 0
     if biases:

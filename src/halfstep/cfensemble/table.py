@@ -1,13 +1,14 @@
 """The prediction matrix as cells: targets and weights of every (row, classifier), handed to the core block by block.
 
-A row is one instance and one class: an instance has one row with two classes (that of the second class) and as many rows
-as classes otherwise. Knows where cells are; must not know what minimises them, nor labels.
+A row is one instance and one class: an instance has one row with two classes (that of the second class) and as many
+rows as classes otherwise. Knows where cells are; must not know what minimises them, nor labels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +86,7 @@ class Table:
 
     @property
     def observed(self) -> NDArray[np.bool_]:
-        return ~np.isnan(self.targets)
+        return np.asarray(~np.isnan(self.targets))
 
     def total_weight(self) -> float:
         """Sum of the weights of observed cells."""
@@ -160,7 +161,7 @@ def _observations(targets: NDArray[np.floating], weights: NDArray[np.floating] |
 
 def make_table(P: Floats, scale: Scale, confidence: CellWeights, y: Codes, dtype: type) -> Table:
     """Targets and weights of the predictions P (N, m), NaN where missing, under labels y (N,)."""
-    targets = np.empty(P.shape, dtype)
+    targets: NDArray[Any] = np.empty(P.shape, dtype)
     for rows in _row_blocks(P):
         targets[rows] = scale.target(P[rows])
     return Table(targets, make_weights(P, confidence, y, dtype, scale.weight))
@@ -174,7 +175,7 @@ def make_weights(
         return times
     if not is_row_local(confidence):
         return (times * confidence.compute(P, ~np.isnan(P), y)).astype(dtype)
-    weights = np.empty(P.shape, dtype)
+    weights: NDArray[Any] = np.empty(P.shape, dtype)
     for rows in _row_blocks(P):
         weights[rows] = times * confidence.compute(P[rows], ~np.isnan(P[rows]), y[rows])
     return weights

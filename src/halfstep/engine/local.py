@@ -115,7 +115,6 @@ class LocalSession:
         return values
 
 
-<<<<<<< HEAD
 def wants_rotation(problem: Problem, solver: Solver, d: int) -> bool:
     """A diagonal background makes the dual and iterative finishes cheap. It needs columns that nobody pinned."""
     whole = all(side.columns(d) == (0, d) and side.nonnegative is None for side in problem.sides)
@@ -131,7 +130,8 @@ def wants_rotation(problem: Problem, solver: Solver, d: int) -> bool:
 def keeps_duals(problem: Problem) -> bool:
     """Whether a sweep starts from the dual variables of the one before."""
     return problem.loss.is_plq and not problem.loss.is_quadratic
-=======
+
+
 @dataclass(frozen=True)
 class LabelCell:
     """One logistic cell for each row beside its squared ones, against one shared row of the other side.
@@ -146,7 +146,6 @@ class LabelCell:
     def arguments(self, dtype: Any) -> dict[str, NDArray[Any]]:
         fields = {"label_vector": self.vector, "label_targets": self.targets, "label_weights": self.weights}
         return {name: np.ascontiguousarray(values, dtype) for name, values in fields.items()}
->>>>>>> 7d6f295 (CFEnsemble: exact and label-aware solvers of the combined loss on the row kernels)
 
 
 def solve_rows(
@@ -180,6 +179,7 @@ def solve_rows(
         evaluate=evaluate,
         n_threads=n_threads,
         cells=problem.cells(side) if cells is None else cells,
+        label=label,
     )
     refuse_failed(side, sums)
     return sums
@@ -198,6 +198,7 @@ def try_rows(
     evaluate: bool,
     n_threads: int,
     cells: Observations,
+    label: LabelCell | None = None,
 ) -> dict[str, float]:
     """`solve_rows` for callers that look at `sums["failed"]` themselves."""
     dtype, d = own.dtype, own.shape[1]
@@ -247,7 +248,7 @@ def normal_equations(
     sums = _core.quadratics(
         own=own,
         other=other,
-        **_cell_arguments(cells, own.dtype),
+        **cell_arguments(cells, own.dtype),
         loss=Squared().native(),
         free_start=free[0],
         free_stop=free[1],
