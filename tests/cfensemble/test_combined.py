@@ -70,6 +70,8 @@ CASES = {
     "channels": {"channels": 3},
     "features": {"features": 2},
     "groups": {"groups": True},
+    "bernoulli": {"bernoulli": True},
+    "bernoulli groups": {"bernoulli": True, "groups": True, "channels": 2},
 }
 
 
@@ -112,7 +114,7 @@ def test_joint_classifier_step_is_the_minimum_over_all_classifiers(case):
     assert_allclose(found.fun, best, rtol=1e-4)
 
 
-@pytest.mark.parametrize("bernoulli", [False])
+@pytest.mark.parametrize("bernoulli", [False, True])
 def test_row_step_is_the_minimum_over_every_row(bernoulli):
     session = make_session(3, n=12, bernoulli=bernoulli)
     session.solve_row_side()

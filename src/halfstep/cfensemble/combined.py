@@ -4,8 +4,8 @@
       +  (1 - rho) [ sum_labelled s_i CE(y_i, sigmoid(w'z_i + b)) + 1/2 sum penalty (theta - prior)^2 ] / W
 
 S = sum of c over observed cells, W = sum of s over labelled rows: both terms are means, so rho means the same at any
-size. z_i are the reconstructed log odds of all classifiers on row i, theta = (w, b) the aggregator. The Bernoulli loss puts
-log(1 + e^z) - t z in place of the square. Inside, everything is multiplied by S / rho, the scale of the engine.
+size. z_i are the reconstructed log odds of all classifiers on row i, theta = (w, b) the aggregator. The Bernoulli loss
+puts log(1 + e^z) - t z in place of the square. Inside, everything is multiplied by S / rho, the scale of the engine.
 
 Every step lowers L: rows (each its own problem, one more logistic cell where there is a label), classifiers (jointly,
 see `_joint_classifiers`), aggregator (a convex regression). Must not know predictions, names or classes.
