@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 SOURCES := $(wildcard cpp/*) CMakeLists.txt pyproject.toml
 DATA ?= ../shared/data
 
-.PHONY: help demo test lint format clean
+.PHONY: help demo test bench lint format clean
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -34,11 +34,19 @@ $(VENV)/.dev: $(VENV)/.test
 	@$(PIP) install $$($(BIN)/python tools/extras.py dev)
 	@touch $@
 
+$(VENV)/.bench: $(VENV)/.test
+	@echo "== the peers (some compile; this takes minutes)"
+	@$(PIP) install $$($(BIN)/python tools/extras.py bench)
+	@touch $@
+
 demo: $(VENV)/.core     ## set up, then the three families on built-in data against their baselines
 	@$(BIN)/halfstep demo
 
 test: $(VENV)/.test     ## set up, then all tests but the heavy suites
 	@HALFSTEP_DATA="$${HALFSTEP_DATA:-$(DATA)}" $(BIN)/python -m pytest -n 2 -m "not spark and not browser" tests
+
+bench: $(VENV)/.bench   ## set up the peers, then the tables of docs/benchmarks.md
+	@for script in wals plqmf cf_speed skills; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 lint: $(VENV)/.dev      ## ruff, mypy strict, clang-format
 	@$(BIN)/ruff check .
