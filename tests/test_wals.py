@@ -73,7 +73,7 @@ class TestContract(EstimatorContract):
         "random_state": {"random_state": 1},
     }
     inert: ClassVar = {"n_threads", "verbose", "callbacks", "max_seconds", "engine"}
-    data_arguments: ClassVar = {"X", "y", "user", "item", "weight"}
+    data_arguments: ClassVar = {"X", "y", "user", "item", "weight", "keep_on_interrupt"}
 
     def fit(self, model, cells):
         return model.fit(matrix(cells))
@@ -253,6 +253,24 @@ def test_callbacks_stop_and_see_the_history(X):
     assert model.n_iter_ == 3
     assert not model.converged_
     assert seen[:2] == [record["objective"] for record in model.history_[:2]]
+
+
+def test_an_interrupted_fit_is_kept_where_asked_and_not_restarted(X):
+    calls = []
+
+    def interrupt(record):
+        calls.append(record)
+        if record["iteration"] == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        small(callbacks=[interrupt]).fit(X)
+    calls.clear()
+    model = small(callbacks=[interrupt], n_init=3).fit(X, keep_on_interrupt=True)
+    assert model.interrupted_
+    assert model.n_iter_ == len(calls) == 2
+    assert_allclose(model.objective_, dense_objective(model, X), rtol=1e-9)
+    assert not small().fit(X).interrupted_
 
 
 def test_max_seconds_stops(X):

@@ -98,7 +98,8 @@ class Observations:
         for name, places, n in (("rows", rows, shape[0]), ("columns", columns, shape[1])):
             if len(places) and (places.min() < 0 or places.max() >= n):  # a cast to int32 would hide some of them
                 raise ValueError(
-                    f"{name} run from {places.min()} to {places.max()}; a matrix of shape {shape} has {name} 0 to {n - 1}."
+                    f"{name} run from {places.min()} to {places.max()}; "
+                    f"a matrix of shape {shape} has {name} 0 to {n - 1}."
                 )
         rows32, columns32 = rows.astype(np.int32, copy=False), columns.astype(np.int32, copy=False)
         cells = cls(shape, np.zeros(1, np.int64), columns32, targets, weights).astype(dtype)

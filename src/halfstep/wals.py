@@ -163,6 +163,8 @@ class WALS(Recommender, BaseEstimator):  # type: ignore[misc]
             )
             if best is None or outcome.objective < best[0].objective:
                 best = outcome, session.factors
+            if outcome.interrupted:
+                break
         assert best is not None
         self._set_fitted(table, *best)
         return self
