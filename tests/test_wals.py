@@ -1,6 +1,5 @@
 """WALS: the estimators' contract, and what is its own."""
 
-import contextlib
 import math
 import warnings
 from typing import ClassVar
@@ -195,21 +194,25 @@ def test_empty_rows_and_columns_are_held_at_zero():
             assert not model.item_factors_[3:].any()
 
 
-@pytest.mark.parametrize("background", [0.0, 0.1])
-@pytest.mark.parametrize("fill", [0.0, 1.0])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_fit_without_penalty_is_finite_or_names_the_row(background, fill, dtype):
-    X = np.full((6, 5), fill)
+def test_rows_that_nothing_determines_are_named():
+    X = np.zeros((6, 5))
     X[0, 0] = X[1, 1] = 2
-    fresh = small(rank=8, reg=0.0, background=background, dtype=dtype)
-    if background == 0 and fill == 0:
-        with pytest.raises(RowError, match=r"row \d+ of side [01] has no finite solution.*raise `reg`"):
-            fresh.fit(X)  # rows without cells, penalty or background: anything would do
-        return
-    with contextlib.suppress(RowError):
-        fresh.fit(X)
-        assert np.isfinite(fresh.user_factors_).all()
-        assert np.isfinite(fresh.objective_)
+    with pytest.raises(RowError, match=r"row \d+ of side [01] has no finite solution.*raise `reg`"):
+        small(reg=0.0, background=0.0).fit(X)  # rows without cells, penalty or background
+
+
+@pytest.mark.xfail(
+    strict=False, reason="pivots of a few roundings count as positive, so factors grow without bound at reg=0"
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_rank_beyond_the_data_without_penalty_stays_bounded(dtype):
+    X = np.ones((6, 5))
+    X[0, 0] = X[1, 1] = 2
+    model = small(rank=8, reg=0.0, dtype=dtype).fit(X)
+    assert np.abs(model.user_factors_ @ model.item_factors_.T).max() < 10
+    assert np.abs(model.user_factors_).max() * np.abs(model.item_factors_).max() < 1e6
+    values = [record["objective"] for record in model.history_]
+    assert np.all(np.diff(values) <= 1e-6)
 
 
 # ---------------------------------------------------------------------- starting and stopping
