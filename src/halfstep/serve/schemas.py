@@ -1,0 +1,179 @@
+"""What requests and answers look like; pydantic checks the first and documents both. Knows no model."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, StringConstraints
+
+MAX_TEXT = 500  # characters of an id or a query
+
+Text = Annotated[StrictStr, StringConstraints(max_length=MAX_TEXT)]
+Id = Text | StrictInt | StrictFloat | list[Text | StrictInt]
+Count = Annotated[int, Field(ge=1, strict=True)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Side = Literal["items", "users"]
+
+
+class Body(BaseModel):
+    """A request: unknown fields are refused, so that a misspelt one is not ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class RecommendQuery(Body):
+    user: str = Field(max_length=MAX_TEXT, description="Id, or label where the model has them.")
+    n: int = Field(10, ge=1, description="How many items.")
+    keep_seen: bool = Field(False, description="Also recommend what the user already has.")
+    diversity: float = Field(0.0, ge=0, le=1, description="0 ranks by score; towards 1, unlike items are preferred.")
+
+    def plain(self, other: RecommendQuery) -> bool:
+        """Whether the two differ in the user only, so that one scan of the items can serve both."""
+        return (self.n, self.keep_seen, self.diversity) == (other.n, other.keep_seen, other.diversity)
+
+
+class RecommendBody(Body):
+    users: list[Id] = Field(min_length=1, description="Ids, or labels where the model has them.", examples=[[42, 7]])
+    n: Count = Field(10, description="How many items for each user.")
+    candidates: list[Id] | None = Field(None, description="Only these items may be recommended.")
+    exclude: list[Id] | None = Field(None, description="These items may not be recommended.")
+    keep_seen: bool = Field(False, description="Also recommend what a user already has.")
+    diversity: Share = Field(0.0, description="0 ranks by score; towards 1, items unlike those above are preferred.")
+
+
+class RecommendForBody(Body):
+    items: list[Id] = Field(min_length=1, description="What somebody new has.", examples=[["Python", "SQL"]])
+    n: Count = 10
+    weights: list[Annotated[float, Field(ge=0, allow_inf_nan=False)]] | None = Field(
+        None, description="How much each of `items` counts; all alike when left out."
+    )
+    how: Literal["fold_in", "average"] = Field("fold_in", description="Exact row problem, or the mean item vector.")
+    candidates: list[Id] | None = None
+    exclude: list[Id] | None = None
+    diversity: Share = 0.0
+    why: Annotated[int, Field(ge=0, le=20, strict=True)] = Field(
+        0, description="So many of `items` are named for every recommendation, with what they contribute."
+    )
+
+
+class SimilarBody(Body):
+    of: Side = Field("items", description="What is looked for.")
+    item: Id | None = None
+    user: Id | None = None
+    items: list[Id] | None = Field(None, description="Somebody new who has these items.")
+    n: Count = 10
+
+
+class ExplainBody(Body):
+    item: Id = Field(description="The item whose score is taken apart.")
+    user: Id | None = None
+    items: list[Id] | None = Field(None, description="What somebody new has, in place of `user`.")
+    n: Count = 10
+
+
+class LocateBody(Body):
+    items: list[Id] = Field([], description="What somebody new has.")
+    show: list[Id] = Field([], description="Items whose coordinates are wanted.")
+    users: list[Id] = Field([], description="Users whose coordinates are wanted.")
+
+
+class Named(BaseModel):
+    id: Any = Field(description="As it was given when the model was fitted.")
+    label: str
+
+
+class Reason(Named):
+    contribution: float = Field(description="Part of the score; the parts of all given items sum to it.")
+
+
+class Scored(Named):
+    score: float
+    why: list[Reason] | None = None
+
+
+class ForUser(BaseModel):
+    user: Named
+    items: list[Scored]
+
+
+class ForUsers(BaseModel):
+    results: list[ForUser]
+
+
+class Items(BaseModel):
+    items: list[Scored]
+
+
+class Similar(BaseModel):
+    of: Side
+    results: list[Scored]
+
+
+class Explained(BaseModel):
+    item: Named
+    score: float
+    contributions: list[Reason]
+
+
+class Weighted(Named):
+    weight: float
+
+
+class Profile(BaseModel):
+    user: Named
+    items: list[Weighted]
+
+
+class Completed(BaseModel):
+    results: list[Named]
+
+
+class Point(Named):
+    x: float
+    y: float
+
+
+class MapAnswer(BaseModel):
+    points: list[Point]
+    explained: float = Field(description="Share of the variance of directions that the plane shows.")
+    total: int
+
+
+class Located(BaseModel):
+    position: list[float] | None
+    items: list[Point]
+    users: list[Point]
+
+
+class ModelFacts(BaseModel):
+    kind: str
+    version: str
+    answers: list[str] = Field(description="Endpoints that this model serves.")
+    sizes: dict[str, int]
+    names: dict[str, str] = Field(description="What one row and one column are called.")
+    parameters: dict[str, Any]
+    limits: dict[str, float]
+    loaded_at: float
+
+
+class State(BaseModel):
+    status: str
+
+
+class Reloaded(BaseModel):
+    reloaded: bool
+    kind: str
+    loaded_at: float
+
+
+class FieldProblem(BaseModel):
+    field: str
+    message: str
+
+
+class ProblemAnswer(BaseModel):
+    error: str
+    field: str | None = None
+    suggestions: list[Any] | None = None
+    errors: list[FieldProblem] | None = None
+    request: str = Field(description="The id of the request, as in the log and in the header X-Request-ID.")
