@@ -14,7 +14,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.staticfiles import StaticFiles
 
 from halfstep import __version__
-from halfstep.serve import routes_ranking, routes_service
+from halfstep.serve import routes_ranking, routes_service, routes_values
 from halfstep.serve.guard import Guard
 from halfstep.serve.observe import Metrics, log
 from halfstep.serve.quick import Quick, Together
@@ -52,8 +52,8 @@ def create_app(model_path: str | os.PathLike[str], **options: Any) -> FastAPI:
         docs_url=None,  # its pages load scripts from elsewhere; ours work offline
         redoc_url=None,
     )
-    app.include_router(routes_ranking.router)
-    app.include_router(routes_service.router)
+    for router in (routes_ranking.router, routes_values.ratings, routes_values.ensemble, routes_service.router):
+        app.include_router(router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     add_handlers(app)
     folder = os.environ.get(FOLDER)

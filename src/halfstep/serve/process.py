@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 import tempfile
+from inspect import signature
 from typing import Any
 
 from halfstep import persistence
@@ -65,9 +66,13 @@ def run(
 
         os.environ[FOLDER] = stack.enter_context(tempfile.TemporaryDirectory(prefix="halfstep-serve-"))
         os.environ[WORKER] = f"{os.path.abspath(model_path)}\n{settings.to_json()}"
+        if "timeout_worker_healthcheck" in signature(uvicorn.Config).parameters:
+            common["timeout_worker_healthcheck"] = 60  # a busy machine is no reason to end a worker
         config = uvicorn.Config("halfstep.serve.app:worker_app", factory=True, workers=workers, **common)
         _announce(model_path, listening, settings)
-        Multiprocess(config, target=uvicorn.Server(config=config).run, sockets=[listening]).run()
+        # The supervisor of older versions has to be told what a worker runs.
+        target = {"target": uvicorn.Server(config).run} if "target" in signature(Multiprocess).parameters else {}
+        Multiprocess(config, sockets=[listening], **target).run()
 
 
 def _bind(host: str, port: int) -> socket.socket:

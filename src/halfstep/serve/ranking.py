@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -32,14 +33,18 @@ class Ranking:
         ]
         counts = [np.bincount(seen.indices, minlength=len(model._items)) for seen in rows]
         self.popularity = np.sum(counts, axis=0)
+        # Rows whose dot products are the scores: the factors, and biases where there are any.
+        self._scoring = (
+            model._scoring_rows() if hasattr(model, "_scoring_rows") else (model.user_factors_, model.item_factors_)
+        )
         activity = np.concatenate([np.diff(seen.indptr) for seen in rows])
         self.users = Names(model._users, model.user_labels_, activity, settings.user_name)
         self.items = Names(model._items, model.item_labels_, self.popularity, settings.item_name)
 
     @property
     def can_fold_in(self) -> bool:
-        """Whether somebody new can be described by items alone."""
-        return hasattr(self.model, "recommend_for")
+        """Whether somebody new can be described by items alone, without ratings."""
+        return "weights" in signature(self.model.recommend_for).parameters
 
     @property
     def can_explain(self) -> bool:
@@ -88,8 +93,8 @@ class Ranking:
         if candidates is None and not exclude and diversity == 0:
             seen = None if keep_seen else self.model._seen_rows(rows)
             depth = min(n, len(self.items))
-            left = self.model.user_factors_[rows]
-            places, scores = top_k(left, self.model.item_factors_, depth, seen, self.settings.threads)
+            left, right = self._scoring
+            places, scores = top_k(left[rows], right, depth, seen, self.settings.threads)
         else:
             best = self.model.recommend(
                 self.users.index.take(rows),

@@ -21,6 +21,7 @@ from halfstep.serve.store import Served
 # Multiply-adds of about two milliseconds. Below, an answer is worked out where it is asked for: a thread would cost
 # more than it frees. Above, it moves to a thread, and other requests go on.
 INLINE = 8_000_000
+ALWAYS_ASIDE = 2**62  # a cost that is never inline
 QUEUE = 64  # answers that may wait for a thread before the server says it is busy
 
 _ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=False)

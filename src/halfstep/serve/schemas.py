@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, Stric
 MAX_TEXT = 500  # characters of an id or a query
 
 Text = Annotated[StrictStr, StringConstraints(max_length=MAX_TEXT)]
-Id = Text | StrictInt | StrictFloat | list[Text | StrictInt]
+Finite = Annotated[StrictFloat, Field(allow_inf_nan=False)]
+Id = Text | StrictInt | Finite | list[Text | StrictInt]
 Count = Annotated[int, Field(ge=1, strict=True)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Side = Literal["items", "users"]
@@ -75,6 +76,86 @@ class LocateBody(Body):
     items: list[Id] = Field([], description="What somebody new has.")
     show: list[Id] = Field([], description="Items whose coordinates are wanted.")
     users: list[Id] = Field([], description="Users whose coordinates are wanted.")
+
+
+class PredictBody(Body):
+    pairs: list[tuple[Id, Id]] = Field(min_length=1, description="(user, item) pairs.", examples=[[[42, 7]]])
+    unknown: Literal["error", "average"] = Field(
+        "error", description="What an unknown id is: a 404, or an average user or item."
+    )
+
+
+Probability = Annotated[float, Field(ge=0, le=1)]
+
+
+class FuseBody(Body):
+    predictions: list[list[Probability | None]] | list[list[list[Probability] | None]] = Field(
+        min_length=1,
+        description="A row for each instance: for each classifier the probability of the second class, or, with more "
+        "than two classes, of every class. null where a classifier said nothing.",
+        examples=[[[0.9, 0.7, None]]],
+    )
+    features: list[list[float]] | None = Field(None, description="A row of features for each instance, if fitted with.")
+
+
+class LabelEntry(Body):
+    number: StrictInt
+    label: StrictStr | StrictInt | StrictFloat | bool
+
+
+class LabelsBody(Body):
+    labels: list[LabelEntry] = Field(min_length=1)
+
+
+class Predicted(BaseModel):
+    values: list[Any]
+
+
+class Fused(BaseModel):
+    classes: list[Any]
+    probabilities: list[list[float]] = Field(description="(instances, classes), in the order of `classes`.")
+    labels: list[Any] = Field(description="The most probable class of each instance.")
+
+
+class Instance(BaseModel):
+    number: int
+    answer: Any
+    probabilities: list[float]
+    label: Any | None
+    difficulty: float
+    novelty: float
+    top_votes: list[int | None] = Field(description="For each classifier the place of its class in `classes`.")
+    vote_strengths: list[float | None] = Field(description="For each classifier the probability of that class.")
+
+
+class Vote(BaseModel):
+    classifier: int
+    probabilities: list[float] | None
+    weight: float | None = None
+
+
+class OneInstance(Instance):
+    votes: list[Vote]
+
+
+class Instances(BaseModel):
+    total: int
+    results: list[Instance]
+
+
+class Labelled(BaseModel):
+    number: int
+    label: Any
+
+
+class Labels(BaseModel):
+    labels: list[Labelled]
+
+
+class Refitted(BaseModel):
+    labelled: int
+    changed: int = Field(description="Instances whose most probable class is now another one.")
+    sweeps: int
 
 
 class Named(BaseModel):
@@ -150,6 +231,7 @@ class ModelFacts(BaseModel):
     version: str
     answers: list[str] = Field(description="Endpoints that this model serves.")
     sizes: dict[str, int]
+    classes: list[Any] | None = None
     names: dict[str, str] = Field(description="What one row and one column are called.")
     parameters: dict[str, Any]
     limits: dict[str, float]

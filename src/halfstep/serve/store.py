@@ -14,9 +14,11 @@ from typing import Any
 
 from halfstep import persistence
 from halfstep.recommend import Recommender
+from halfstep.serve.fusion import Fusion
 from halfstep.serve.observe import log
 from halfstep.serve.problems import Problem
 from halfstep.serve.ranking import Ranking
+from halfstep.serve.rating import Rating
 from halfstep.serve.settings import Settings
 
 
@@ -27,15 +29,20 @@ class Served:
     model: Any
     kind: str
     ranking: Ranking | None = None
+    rating: Rating | None = None
+    fusion: Fusion | None = None
     loaded_at: float = field(default_factory=time.time)
 
     @classmethod
     def of(cls, model: Any, settings: Settings) -> Served:
         """What a model can answer, found from what it offers rather than from its name."""
+        ranking = Ranking(model, settings) if isinstance(model, Recommender) else None
         return cls(
             model,
             type(model).__name__,
-            ranking=Ranking(model, settings) if isinstance(model, Recommender) else None,
+            ranking,
+            Rating(model, ranking.users, ranking.items, settings) if ranking and hasattr(model, "predict") else None,
+            Fusion(model, settings) if ranking is None and hasattr(model, "predict_proba") else None,
         )
 
     @property
@@ -46,6 +53,10 @@ class Served:
             paths += ["/recommend", "/similar", "/profile", "/complete", "/map"]
             paths += ["/recommend_for"] if self.ranking.can_fold_in else []
             paths += ["/explain"] if self.ranking.can_explain else []
+        paths += ["/predict"] if self.rating else []
+        if self.fusion:
+            paths += ["/fuse", "/instances", "/instance", "/labels"]
+            paths += ["/suggestions"] if self.fusion.can_label else []
         return paths
 
     @property
@@ -54,7 +65,7 @@ class Served:
         if self.ranking:
             names = {"users": len(self.ranking.users), "items": len(self.ranking.items)}
             return names | {"rank": int(self.model.item_factors_.shape[1])}
-        return {}
+        return self.fusion.sizes if self.fusion else {}
 
     def need(self, part: str, path: str) -> Any:
         """The answers of one family, or a 404 that says what this model does serve."""
@@ -64,7 +75,7 @@ class Served:
         return found
 
     def prepare(self) -> None:
-        for part in (self.ranking,):
+        for part in (self.ranking, self.fusion):
             if part is not None:
                 part.prepare()
 
