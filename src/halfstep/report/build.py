@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 from pathlib import Path
 from typing import Any
@@ -44,9 +45,10 @@ def chapter(model: Any, *, title: str | None = None, lead: str = "", **evidence:
 
 def _fitted(model: Any) -> dict[str, Any]:
     """Parameters that decide the answer, as the docstring of the estimator names them."""
+    order = list(inspect.signature(type(model)).parameters)
     quiet = {"callbacks", "engine", "verbose", "n_threads", "warm_start", "dtype", "max_seconds"}
-    parameters = {k: v for k, v in model.get_params(deep=False).items() if k not in quiet}
-    return {name: "none" if value is None else value for name, value in parameters.items()}
+    values = model.get_params(deep=False)
+    return {name: "none" if values[name] is None else values[name] for name in order if name not in quiet}
 
 
 def _warnings(model: Any) -> list[Block]:

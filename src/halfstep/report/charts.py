@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfstep.report.page import Figure, show
-from halfstep.report.svg import SHADES, Canvas, Floats, Scale, clear_places, colour, shade, shades, tip
+from halfstep.report.svg import NARROW, SHADES, WIDE, Canvas, Floats, Scale, clear_places, colour, shade, shades, tip
 
 MAP_POINTS = 6000
 """More points than this are thinned for drawing; nobody can tell so many apart, and pages stay small."""
@@ -32,7 +32,7 @@ def lines(
     x_scale = Scale(0, 1) if unit_square else Scale.of(*xs, room=0.02)
     y_scale = Scale(0, 1) if unit_square else Scale.of(*ys, log=log and all((y > 0).all() for y in ys))
     top = 26 if len(series) > 1 else 12
-    canvas = Canvas(x_scale, y_scale, x_label, y_label, top=top, width=1060 if wide else 520)
+    canvas = Canvas(x_scale, y_scale, x_label, y_label, top=top, width=WIDE if wide else NARROW)
     if diagonal:
         canvas.line([0, 1], [0, 1], "", "ref")
     for k, (name, x, y) in enumerate(zip(series, xs, ys, strict=True)):
@@ -73,7 +73,7 @@ def estimates(
     room = min(max([len(name) for name in names] or [0]), 30) * 6.6 + 18
     scale = Scale.of(low, high, [] if reference is None else [reference], zero=zero)
     height = 58 + 25 * len(names)
-    canvas = Canvas(scale, None, x_label, left=int(room), height=height, width=1060 if wide else 520)
+    canvas = Canvas(scale, None, x_label, left=int(room), height=height, width=WIDE if wide else NARROW)
     if reference is not None:
         canvas.add(f'<path class="ref" d="M{canvas.at_x(reference):.1f} {canvas.top}V{height - canvas.bottom}"/>')
     for k, name in enumerate(names):
@@ -112,7 +112,7 @@ def histogram(
     values = {name: np.asarray(v, float)[np.isfinite(np.asarray(v, float))] for name, v in groups.items()}
     values = {name: v for name, v in values.items() if len(v)}
     everything = np.concatenate(list(values.values())) if values else np.zeros(1)
-    edges = np.histogram_bin_edges(everything, bins)
+    edges = _edges(everything, bins)
     counts = {name: np.histogram(v, edges)[0] / len(v) for name, v in values.items()}
     x_scale = Scale.of(edges, room=0.01)
     top = 26 if len(values) > 1 else 12
@@ -141,6 +141,15 @@ def histogram(
         for name, v in values.items()
     )
     return Figure(canvas.svg(), title, f"Distribution of {x_label}. {told}.", caption)
+
+
+def _edges(values: Floats, bins: int) -> Floats:
+    """Ends of equal bins; few whole numbers get a bin each, so that none falls between two."""
+    low, high = float(values.min()), float(values.max())
+    if (values == np.round(values)).all() and high - low >= 1:
+        width = max(1.0, np.ceil((high - low + 1) / bins))
+        return np.arange(low - 0.5, high + width, width)
+    return np.asarray(np.histogram_bin_edges(values, bins))
 
 
 def point_map(
@@ -181,7 +190,7 @@ def point_map(
         amount = None if amount is None else np.asarray(amount)[keep]
         caption = f"{caption} A random {MAP_POINTS:,} of {total:,} points are drawn.".strip()
     scales = Scale.of(across, log=log_x, room=0.05), Scale.of(up, room=0.06)
-    size: dict[str, Any] = {"width": 1060 if wide else 520, "height": 560 if wide else 360, "top": 28}
+    size: dict[str, Any] = {"width": WIDE if wide else NARROW, "height": 520 if wide else 330, "top": 28}
     if axes:
         canvas = Canvas(*scales, x_label, y_label, **size)
     else:

@@ -16,6 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 SHADES = 7
+NARROW, WIDE = 430, 860
+"""Widths of drawings, in units that are about a pixel on a laptop's screen."""
 
 
 def colour(k: int) -> str:
@@ -68,10 +70,12 @@ class Scale:
 
     def ticks(self, wanted: int = 5) -> list[float]:
         """Round numbers within the scale."""
-        if self.log and self.high / self.low > 20:
-            first, last = math.ceil(math.log10(self.low)), math.floor(math.log10(self.high))
+        if self.log and self.high / self.low > 4:
+            first, last = math.floor(math.log10(self.low)), math.floor(math.log10(self.high))
             every = max(1, (last - first + 1) // wanted)
-            return [10.0**e for e in range(first, last + 1, every)]
+            within = (1, 2, 5) if last - first < 3 else (1,)
+            marks = [m * 10.0**e for e in range(first, last + 1, every) for m in within]
+            return [mark for mark in marks if self.low <= mark <= self.high]
         raw = (self.high - self.low) / wanted
         power = 10.0 ** math.floor(math.log10(raw)) if raw > 0 else 1.0
         step = next(s * power for s in (1, 2, 2.5, 5, 10) if s * power >= raw * 0.999)
@@ -95,8 +99,8 @@ class Canvas:
     y: Scale | None
     x_label: str = ""
     y_label: str = ""
-    width: int = 520
-    height: int = 300
+    width: int = NARROW
+    height: int = 260
     left: int = 56
     right: int = 14
     top: int = 12
@@ -110,7 +114,7 @@ class Canvas:
                 self.add(f'<path class="grid" d="M{self.left} {y:.1f}H{self.width - self.right}"/>')
                 self.text(self.left - 8, y + 4, number(tick), anchor="end")
         if self.x is not None:
-            for tick in self.x.ticks(6 if self.width > 400 else 4):
+            for tick in self.x.ticks(8 if self.width >= WIDE else 5):
                 x = self.at_x(tick)
                 self.add(f'<path class="grid" d="M{x:.1f} {self.top}V{self.height - self.bottom}"/>')
                 self.text(x, self.height - self.bottom + 17, number(tick), anchor="middle")
