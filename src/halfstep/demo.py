@@ -76,6 +76,93 @@ def skills(seed: int) -> Story:
     )
 
 
+def ratings(seed: int) -> Story:
+    """What would people have said without the mistakes? Robust losses against squared errors and averages."""
+    import numpy as np
+
+    from halfstep.datasets import make_ratings
+    from halfstep.losses import Huber
+    from halfstep.plqmf import PLQMF
+
+    pairs, y, clean = make_ratings(1_000, 500, 40_000, outliers=0.05, random_state=seed)
+    train, test = slice(0, 32_000), slice(32_000, None)
+    by_item = np.bincount(pairs[train, 1], y[train], 500) / np.maximum(np.bincount(pairs[train, 1], minlength=500), 1)
+    guesses = {
+        "mean of all ratings": np.full(8_000, y[train].mean()),
+        "mean of the item": by_item[pairs[test, 1]],
+    }
+    losses = {"PLQMF, squared": "squared", "PLQMF, Huber": Huber(0.5), "PLQMF, absolute": "absolute"}
+    models = {
+        name: PLQMF(rank=6, loss=loss, random_state=seed).fit(pairs[train], y[train]) for name, loss in losses.items()
+    }
+    guesses |= {name: model.predict(pairs[test]) for name, model in models.items()}
+    comparison = [
+        {
+            "model": name,
+            "mean absolute error": float(np.abs(clean[test] - guess).mean()),
+            "root mean square error": float(np.sqrt(((clean[test] - guess) ** 2).mean())),
+        }
+        for name, guess in guesses.items()
+    ]
+    model = models["PLQMF, absolute"]
+    some = test.start + np.flatnonzero(np.abs(y[test] - clean[test]) > 2)[:5]
+    answer = [
+        {"user": u, "item": i, "given": float(given), "truly": float(truth), "predicted": float(guess)}
+        for (u, i), given, truth, guess in zip(
+            pairs[some].tolist(), y[some], clean[some], model.predict(pairs[some]), strict=True
+        )
+    ]
+    caption = (
+        "1,000 users, 500 items, 40,000 generated ratings, 5% of them turned upside down; errors against the truth"
+    )
+    return Story(
+        comparison,
+        caption,
+        answer,
+        "Held-out ratings that are mistakes. Does the model believe them?",
+        lambda: chapter(
+            model, title="Ratings with outliers", pairs=pairs[test], y=y[test], comparison=comparison, caption=caption
+        ),
+    )
+
+
+def fusion(seed: int) -> Story:
+    """Twelve classifiers, forty labels, one probability: CFEnsemble against averages and stacking."""
+    import numpy as np
+
+    from halfstep.cfensemble import CFEnsemble
+    from halfstep.datasets import make_predictions
+    from halfstep.report.fusion import baselines_beside, scored
+
+    P, y, y_true = make_predictions(2_000, 12, missing=0.1, labels=0.02, random_state=seed)
+    model = CFEnsemble(random_state=seed).fit(P, y)
+    hidden = np.isnan(y)
+    everyone = [*baselines_beside(P, np.where(hidden, -1, y)), ("CFEnsemble", model.predict_proba()[:, 1])]
+    scores = [scored(name, p[hidden], y_true[hidden]) for name, p in everyone]
+    comparison = [
+        {
+            "method": s.name,
+            "log loss": f"{s.log_loss:.3f} [{s.low:.3f}, {s.high:.3f}]",
+            "AUC": s.auc,
+            "accuracy": s.accuracy,
+        }
+        for s in scores
+    ]
+    wanted = model.query(5)
+    answer = [
+        {"instance": int(i), "probability": float(model.predict_proba()[i, 1]), "novelty": float(model.novelty_[i])}
+        for i in wanted
+    ]
+    n_labels, n_judged = int((~hidden).sum()), int(hidden.sum())
+    return Story(
+        comparison,
+        f"2,000 generated instances, 12 classifiers, {n_labels} labels; judged on the {n_judged:,} others",
+        answer,
+        "Which labels would help most?",
+        lambda: chapter(model, title="Twelve classifiers, forty labels", P=P, y_true=y_true),
+    )
+
+
 def _short(e: Any) -> str:
     return f"{e.mean:.3f}" if e.low is None else f"{e.mean:.3f} [{e.low:.3f}, {e.high:.3f}]"
 

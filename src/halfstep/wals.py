@@ -23,6 +23,7 @@ from halfstep.errors import check_number, one_of
 from halfstep.inputs import read_table
 from halfstep.metrics import ndcg_at_k
 from halfstep.observations import Observations
+from halfstep.plots import WALSPlots
 from halfstep.recommend import Ranking, Recommender, top_k
 from halfstep.tables import Table, from_saved, merge, to_arrays
 
@@ -35,7 +36,7 @@ class Explanation(NamedTuple):
     contributions: NDArray[np.float64]
 
 
-class WALS(Recommender, BaseEstimator):  # type: ignore[misc]
+class WALS(WALSPlots, Recommender, BaseEstimator):  # type: ignore[misc]
     """Weighted alternating least squares for implicit feedback; users x items.
 
     Minimises, over user factors u_i and item factors v_j of length `rank`,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,14 +13,27 @@ from rich.markup import escape
 from halfstep.cli.console import (
     INTERRUPTED,
     JsonFlag,
+    Records,
     console,
     emit_document,
     guarded,
+    listed,
     pairs,
     say,
     stop_on_interrupt,
+    write_records,
 )
-from halfstep.cli.sources import Data, Duplicates, ItemColumn, OnetKind, UserColumn, WeightColumn, read_interactions
+from halfstep.cli.sources import (
+    Data,
+    Duplicates,
+    ItemColumn,
+    OnetKind,
+    UserColumn,
+    WeightColumn,
+    read_interactions,
+    read_ratings,
+)
+from halfstep.cli.wide import Predictions, read_predictions
 
 app = typer.Typer(no_args_is_help=True, help="Fit a model to a table and save it.")
 
@@ -87,6 +101,117 @@ def fit_wals(
     run_fit(model, lambda: model.fit(interactions), output, as_json)
 
 
+@app.command("plq")
+@guarded
+def fit_plq(
+    data: Annotated[str, typer.Argument(help="A CSV, TSV, Parquet or Arrow file with a row for each rating.")],
+    output: SavedTo = Path("model.safetensors"),
+    user: UserColumn = None,
+    item: ItemColumn = None,
+    rating: Annotated[str | None, typer.Option(help="Column of ratings; detected when left out.")] = None,
+    rank: Rank = 10,
+    loss: Annotated[str, typer.Option(help="absolute, huber, squared, quantile, hinge, logistic, ...")] = "squared",
+    C: Annotated[float | None, typer.Option("--C", help="Weight of the data against the penalty.")] = None,
+    rho: Annotated[float | None, typer.Option(help="Share of the penalty on users, between 0 and 1.")] = None,
+    biases: Annotated[bool, typer.Option(help="Whether users and items have a bias each.")] = True,
+    nonnegative: Annotated[bool, typer.Option("--nonnegative", help="Factors of at least 0.")] = False,
+    max_iter: Sweeps = 30,
+    tol: Tolerance = 1e-4,
+    threads: Threads = None,
+    max_seconds: Seconds = None,
+    seed: Seed = 0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Ratings under any piecewise linear-quadratic or smooth loss.
+
+    Examples:
+
+      halfstep fit plq ratings.csv --loss absolute --rank 6 -o ratings.safetensors
+
+      halfstep fit plq likes.parquet --rating liked --loss logistic
+    """
+    from halfstep.plqmf import PLQMF
+
+    check_writable(output)
+    pairs_of_ids, y = read_ratings(data, user, item, rating)
+    model = PLQMF(
+        rank,
+        loss,
+        C,
+        rho,
+        biases=biases,
+        nonnegative=nonnegative,
+        max_iter=max_iter,
+        tol=tol,
+        n_threads=threads,
+        max_seconds=max_seconds,
+        random_state=seed,
+    )
+    run_fit(model, lambda: model.fit(pairs_of_ids, y), output, as_json)
+
+
+@app.command("ensemble")
+@guarded
+def fit_ensemble(
+    predictions: Annotated[
+        Path, typer.Argument(help="A table: a row for each instance, a column of probabilities for each classifier.")
+    ],
+    labels: Annotated[Path | None, typer.Option(help="A second table with an id and a label column.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column of labels; detected when left out.")] = None,
+    id: Annotated[str | None, typer.Option("--id", help="Column of ids; detected when left out.")] = None,
+    classifiers: Annotated[str | None, typer.Option(help="Columns to fuse, separated by commas.")] = None,
+    fused: Annotated[Path, typer.Option(help="Where the fused probabilities are written.")] = Path("fused.csv"),
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write the model here.")] = None,
+    rank: Annotated[int | None, typer.Option(help="Latent factors; the root of the classifiers when left out.")] = None,
+    rho: Annotated[float, typer.Option(help="Weight of reconstruction against labels, 0 to 1.", min=0, max=1)] = 0.5,
+    reg: Reg = 2.0,
+    aggregator: Annotated[str, typer.Option(help="weighted, mean or attention.")] = "weighted",
+    solver: Annotated[str, typer.Option(help="exact (the combined loss) or als (label-aware).")] = "exact",
+    threads: Threads = None,
+    seed: Seed = 0,
+    as_json: JsonFlag = False,
+) -> None:
+    """One calibrated probability for each instance from many classifiers and few labels.
+
+    Example:
+
+      halfstep fit ensemble predictions.csv --labels labels.csv --fused fused.csv
+    """
+    from halfstep.cfensemble import CFEnsemble
+
+    for path in filter(None, (fused, output)):
+        check_writable(path)
+    table = read_predictions(predictions, id, label, labels, list(listed(classifiers)) or None)
+    model = CFEnsemble(rank, rho, reg, aggregator=aggregator, solver=solver, n_threads=threads, random_state=seed)
+
+    def write_fused() -> None:
+        write_records(fused, fused_records(model, table))
+        say(f"fused probabilities written to {escape(str(fused))}")
+
+    run_fit(model, lambda: model.fit(table.P, table.y), output, as_json, write_fused)
+
+
+def fused_records(model: Any, table: Predictions) -> Records:
+    """What is said of each instance: its id, probabilities, the answer, its label if given, its novelty."""
+    probabilities = model.predict_proba()
+    answers = model.classes_[probabilities.argmax(axis=1)]
+    given = [None] * len(table.ids) if table.y is None else table.y.tolist()
+    if len(model.classes_) == 2:
+        columns = {f"p_{model.classes_[1]}": probabilities[:, 1]}
+    else:
+        columns = {f"p_{name}": probabilities[:, k] for k, name in enumerate(model.classes_)}
+    return [
+        {
+            "id": id,
+            **{name: float(column[k]) for name, column in columns.items()},
+            "answer": answers[k],
+            "label": given[k],
+            "novelty": float(model.novelty_[k]),
+        }
+        for k, id in enumerate(table.ids.tolist())
+    ]
+
+
 def scaling(text: str) -> str | float:
     """A number where the text is one."""
     try:
@@ -110,9 +235,20 @@ class _Rehearsed(Exception):
     """Leaves `atomic_write` before anything is renamed."""
 
 
-def run_fit(model: Any, fit: Any, output: Path, as_json: bool) -> None:
-    """Fit with a bar, save, and say what came out. After Ctrl-C the last finished sweep is offered."""
+def _nothing() -> None:
+    """What is done besides saving, most of the time."""
+
+
+def run_fit(
+    model: Any, fit: Callable[[], Any], output: Path | None, as_json: bool, also: Callable[[], None] = _nothing
+) -> None:
+    """Fit with a bar, save where `output` says, do `also`, and tell what came out.
+
+    After Ctrl-C the last finished sweep is offered, and the exit code says that it is not the whole fit.
+    """
     bar = console(stderr=True).is_terminal and not as_json
+    from halfstep.report.views import objective
+
     begun = time.perf_counter()
     with stop_on_interrupt() as stop:
         model.set_params(verbose=int(bar), callbacks=[stop])
@@ -121,15 +257,16 @@ def run_fit(model: Any, fit: Any, output: Path, as_json: bool) -> None:
     model.set_params(verbose=0, callbacks=())
     if stop.asked and not _keep(model, output):
         raise typer.Exit(INTERRUPTED)
-    model.save(output)
-    last = model.history_[-1]
+    if output is not None:
+        model.save(output)
+    also()
     facts = {
         "model": type(model).__name__,
-        "file": str(output),
+        "file": None if output is None else str(output),
         "sweeps": model.n_iter_,
         "converged": bool(model.converged_),
         "interrupted": stop.asked,
-        "objective": last["objective"],
+        "objective": objective(model.history_[-1]),
         "seconds": round(seconds, 3),
     }
     emit_document(facts, lambda: pairs(facts), as_json=as_json, output=None)
@@ -139,10 +276,11 @@ def run_fit(model: Any, fit: Any, output: Path, as_json: bool) -> None:
         raise typer.Exit(INTERRUPTED)
 
 
-def _keep(model: Any, output: Path) -> bool:
+def _keep(model: Any, output: Path | None) -> bool:
     """Whether to write the model of an interrupted fit: asked at a terminal, yes otherwise."""
     sweep = f"sweep {model.n_iter_} of {model.max_iter}"
+    where = "" if output is None else f" as {output}"
     if console(stderr=True).is_terminal and typer.get_text_stream("stdin").isatty():
-        return typer.confirm(f"Keep the model after {sweep} as {output}?", default=True, err=True)
-    say(f"interrupted: the model after {sweep} is kept as {escape(str(output))}")
+        return typer.confirm(f"Keep the model after {sweep}{where}?", default=True, err=True)
+    say(escape(f"interrupted: the model after {sweep} is kept{where}"))
     return True

@@ -106,6 +106,7 @@ def info(
 def model_facts(path: Path) -> dict[str, Any]:
     """Kind, version, sizes, parameters and the last sweep of a model file."""
     from halfstep import persistence
+    from halfstep.report.views import objective
 
     saved = persistence.read(path, mmap=True)
     fitted = load_model(path)
@@ -114,6 +115,6 @@ def model_facts(path: Path) -> dict[str, Any]:
     facts |= {f"{side}s": len(index) for side, index in saved.indexes.items()}
     history = getattr(fitted, "history_", [])
     if history:
-        facts |= {"sweeps": len(history), "objective": history[-1]["objective"], "converged": fitted.converged_}
+        facts |= {"sweeps": len(history), "objective": objective(history[-1]), "converged": fitted.converged_}
     facts |= {f"  {name}": escape(str(value)) for name, value in saved.params.items()}
     return facts

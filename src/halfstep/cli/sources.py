@@ -6,17 +6,20 @@ Knows files and columns. Must not know what is done with them.
 from __future__ import annotations
 
 import contextlib
-import importlib
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.markup import escape
 
 from halfstep import datasets, persistence
 from halfstep.cli.console import say, working
+from halfstep.datasets._sources import read_columns
 from halfstep.datasets.interactions import Interactions
+from halfstep.datasets.read import choose_columns
 from halfstep.errors import UnknownIdError, close_matches
 from halfstep.recommend import close_labels
 
@@ -95,6 +98,29 @@ def _read_folder(folder: Path, kind: str) -> Interactions:
     )
 
 
+def read_ratings(
+    data: str, user: str | None = None, item: str | None = None, rating: str | None = None
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Pairs (n, 2) of ids and their ratings (n,); every row of the table counts, repeated pairs too."""
+    given = {"user": user, "item": item, "weight": rating}
+    with working(f"reading {escape(data)}"):
+        columns, report, name = read_columns(
+            _existing(data), lambda names: choose_columns(names, given), delimiter=None, engine=None
+        )
+    if "weight" not in columns:
+        raise ValueError(f"{name} has no column that looks like the rating; say which: --rating NAME")
+    took = {"rating" if role == "weight" else role: column for role, column in report["columns"].items()}
+    say("took " + ", ".join(f"{escape(repr(column))} as {role}" for role, column in took.items()))
+    users, items, y = columns["user"], columns["item"], np.asarray(columns["weight"], np.float64)
+    whole = (users.codes >= 0) & (items.codes >= 0) & np.isfinite(y)
+    if not whole.all():
+        lost = int((~whole).sum())
+        warnings.warn(f"{name}: {lost:,} of {len(whole):,} rows lack an id or a number; left out", stacklevel=2)
+    pairs = np.column_stack([side.values[side.codes[whole]] for side in (users, items)])
+    say(f"{escape(name)}: {len(pairs):,} ratings, {len(users.values):,} users, {len(items.values):,} items")
+    return pairs, y[whole]
+
+
 def load_model(path: Path, *kinds: str) -> Any:
     """A saved model; where `kinds` are given it must be one of them."""
     if kinds:
@@ -104,13 +130,7 @@ def load_model(path: Path, *kinds: str) -> Any:
     return persistence.load(path)
 
 
-def default_model(kind: str) -> Any:
-    """An estimator with its default parameters."""
-    module, name = persistence.ESTIMATORS[kind].split(":")
-    return getattr(importlib.import_module(module), name)()
-
-
-def find_id(text: str, ids: np.ndarray[Any, Any], labels: np.ndarray[Any, Any] | None, side: str) -> Any:
+def find_id(text: str, ids: NDArray[Any], labels: NDArray[Any] | None, side: str) -> Any:
     """The id that people mean by `text`: an id as written, or a title, case ignored."""
     known = ids.tolist()
     wanted: list[Any] = [text]

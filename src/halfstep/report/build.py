@@ -12,9 +12,15 @@ import numpy as np
 
 from halfstep.report.charts import lines
 from halfstep.report.page import Block, Chapter, Facts, Note, Page, Section
+from halfstep.report.views import objective
 
 # Kind of estimator to the module whose `sections(model, **evidence)` and `LEAD` tell its own story.
-CHAPTERS = {"WALS": "halfstep.report.wals"}
+CHAPTERS = {
+    "WALS": "halfstep.report.wals",
+    "PLQMF": "halfstep.report.plqmf",
+    "CFEnsemble": "halfstep.report.ensemble",
+    "CFEnsembleCV": "halfstep.report.ensemble",
+}
 
 
 def write_report(model: Any, path: str | os.PathLike[str], *, title: str | None = None, **evidence: Any) -> Path:
@@ -73,7 +79,7 @@ def _warnings(model: Any) -> list[Block]:
 def _fall(history: list[dict[str, Any]]) -> float:
     if len(history) < 2:
         return 1.0
-    before, after = (float(record["objective"]) for record in history[-2:])
+    before, after = (objective(record) for record in history[-2:])
     return abs(before - after) / max(abs(after), 1e-300)
 
 
@@ -83,17 +89,17 @@ def _progress(model: Any) -> list[Section]:
     if not history:
         return []
     sweep = np.arange(1, len(history) + 1)
-    objective = [record["objective"] for record in history]
+    values = [objective(record) for record in history]
     parts = {
         name: (sweep, [record[name] for record in history])
-        for name in ("data", "background", "penalty", "reconstruction", "labels")
+        for name in ("data", "background", "reconstruction", "supervised", "penalty")
         if all(name in record for record in history) and any(record[name] for record in history)
     }
     seconds = np.array([record.get("seconds", np.nan) for record in history])
     blocks: list[Block] = [
         lines(
             "Objective by sweep",
-            {"objective": (sweep, objective)},
+            {"objective": (sweep, values)},
             x_label="sweep",
             y_label="objective",
             caption="The quantity that is minimised; it never rises.",
@@ -106,7 +112,7 @@ def _progress(model: Any) -> list[Section]:
     facts: dict[str, Any] = {
         "sweeps": len(history),
         "converged": bool(getattr(model, "converged_", True)),
-        "last objective": float(objective[-1]),
+        "last objective": values[-1],
         "last relative change": _fall(history),
     }
     if np.isfinite(seconds).all():

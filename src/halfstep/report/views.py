@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
@@ -76,3 +78,52 @@ def mean_scores(model: Any) -> Floats:
 def titles(ids: ArrayLike, labels: Any) -> list[str]:
     """What to call rows: their titles, or their ids."""
     return [str(each) for each in (np.asarray(ids).tolist() if labels is None else labels)]
+
+
+def in_bins(predicted: ArrayLike, observed: ArrayLike, bins: int = 10) -> dict[str, Floats]:
+    """Observed values in bins of equal counts of the prediction: means, quantiles and the share below it."""
+    p, y = np.asarray(predicted, float), np.asarray(observed, float)
+    parts = [part for part in np.array_split(np.argsort(p, kind="stable"), min(bins, len(p))) if len(part)]
+
+    def each(measure: Any) -> Floats:
+        return np.array([measure(part) for part in parts], float)
+
+    return {
+        "predicted": each(lambda k: p[k].mean()),
+        "mean": each(lambda k: y[k].mean()),
+        "median": each(lambda k: np.median(y[k])),
+        "10%": each(lambda k: np.quantile(y[k], 0.1)),
+        "90%": each(lambda k: np.quantile(y[k], 0.9)),
+        "below": each(lambda k: (y[k] < p[k]).mean() + 0.5 * (y[k] == p[k]).mean()),
+        "n": each(len),
+    }
+
+
+def objective(record: dict[str, Any]) -> float:
+    """The quantity that a fit minimises, from the record of a sweep."""
+    return float(record["objective"] if "objective" in record else record["total"])
+
+
+def weight_spread(
+    model: Any, P: ArrayLike, y: ArrayLike, seconds: float = 3.0, repeats: int = 24, seed: int = 0
+) -> Floats | None:
+    """(m,) standard error of the classifier weights: their deviation over refits on random halves of the labels.
+
+    A half-sample varies about the full sample as the full sample does about the truth, so no correction is needed. None
+    where there are too few labels, or where fewer than 8 refits fit into `seconds`.
+    """
+    codes = np.asarray(y)
+    rng, begun, found = np.random.default_rng(seed), time.perf_counter(), []
+    groups = [np.flatnonzero(codes == c) for c in np.unique(codes[codes >= 0])]
+    if len(groups) < 2 or min(map(len, groups)) < 4:
+        return None
+    quiet = clone(model).set_params(callbacks=(), verbose=0)
+    for _ in range(repeats):
+        half = np.full(len(codes), -1)
+        for group in groups:
+            kept = rng.choice(group, len(group) // 2, replace=False)
+            half[kept] = codes[kept]
+        found.append(np.asarray(clone(quiet).fit(P, half).classifier_weights_, float))
+        if time.perf_counter() - begun > seconds:
+            break
+    return np.std(found, axis=0, ddof=1) if len(found) >= 8 else None
