@@ -150,6 +150,8 @@ class EngineContract:
             session.half_step(1)
             found = self.factors(session)
             tolerance = {"float32": 3e-3, "float64": 1e-7}[dtype]
+            if not loss.is_quadratic:  # a gap g in the objective leaves about sqrt(g) in the rows
+                tolerance = {"float32": 2e-2, "float64": 1e-4}[dtype]
             assert_allclose(found[0] @ found[1].T, U @ V.T, atol=tolerance, err_msg=f"{setting} {method} {dtype}")
 
     def test_any_number_of_threads_gives_the_same_bits(self) -> None:
