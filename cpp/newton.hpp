@@ -45,6 +45,7 @@ class NewtonRow {
     read_base();
     read_cells();
     turn();
+    keep_bounds();
     State now = begin();
     if (!std::isfinite(now.primal)) {  // where a loss overflows at the old row, zero may do
       std::memset(ws.b, 0, sizeof(T) * f);
@@ -233,6 +234,11 @@ class NewtonRow {
 
   bool bounded(int c) const { return h.nonnegative && c >= h.nonnegative_start && c < h.nonnegative_stop; }
 
+  void keep_bounds() {
+    for (int c = h.nonnegative_start; c < h.nonnegative_stop; ++c)
+      if (ws.b[c] < 0) ws.b[c] = 0;
+  }
+
   // 1/2 g'B^-1 g, with what the bounds take off g.
   double distance() {
     double sum = 0;
@@ -299,8 +305,7 @@ class NewtonRow {
     if (t == 0) return false;
     for (int64_t k = 0; k < n; ++k) ws.z[k] += T(t) * ws.l[k];
     axpy(T(t), ws.p, ws.b, f);
-    for (int c = h.nonnegative_start; c < h.nonnegative_stop; ++c)
-      if (ws.b[c] < 0) ws.b[c] = 0;
+    keep_bounds();
     return true;
   }
 

@@ -58,6 +58,10 @@ class Recommender:
     def item_ids_(self) -> NDArray[Any]:
         return self._items.ids
 
+    def _scoring_rows(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Rows of users and items whose dot products are the scores; the factors, and biases where there are any."""
+        return self.user_factors_, self.item_factors_
+
     def _seen_rows(self, rows: NDArray[np.int64]) -> Any:
         """CSR (rows, items) of what these users have."""
         raise NotImplementedError  # pragma: no cover
@@ -87,7 +91,7 @@ class Recommender:
         many = is_many(users)
         rows = self._users.positions(users if many else [users])
         seen = None if keep_seen else self._seen_rows(rows)
-        best = self._rank(self.user_factors_[rows], seen, n, candidates, exclude, diversity)
+        best = self._rank(self._scoring_rows()[0][rows], seen, n, candidates, exclude, diversity)
         return best if many else _first(best)
 
     def similar_items(self, item: Any, n: int = 10) -> Ranking:
@@ -117,7 +121,7 @@ class Recommender:
             try:
                 for start in range(0, max(len(rows), 1), 16384):
                     block = rows[start : start + 16384]
-                    best = self._rank(self.user_factors_[block], self._seen_rows(block), n, None, (), 0.0)
+                    best = self._rank(self._scoring_rows()[0][block], self._seen_rows(block), n, None, (), 0.0)
                     there = ~np.isnan(best.scores)
                     user, rank = np.nonzero(there)
                     columns = {
@@ -175,13 +179,15 @@ class Recommender:
         banned = self.item_positions(exclude)
         if len(banned):
             allowed = np.setdiff1d(np.arange(len(self._items)) if allowed is None else allowed, banned)
-        right = self.item_factors_ if allowed is None else np.ascontiguousarray(self.item_factors_[allowed])
+        right = self._scoring_rows()[1]
+        right = right if allowed is None else np.ascontiguousarray(right[allowed])
         if seen is not None and allowed is not None:
             seen = sp.csr_array(seen)[:, allowed]
         depth = min(int(n), max(len(right), 1)) if diversity == 0 else min(max(10 * n, 100), max(len(right), 1))
         places, scores = top_k(left, right, depth, seen, self.n_threads)
         if diversity > 0:
-            places, scores = _diverse(places, scores, right, n, diversity)
+            factors = self.item_factors_ if allowed is None else self.item_factors_[allowed]
+            places, scores = _diverse(places, scores, factors, n, diversity)
         if places.shape[1] < n:
             wide = ((0, 0), (0, n - places.shape[1]))
             places = np.pad(places, wide, constant_values=-1)

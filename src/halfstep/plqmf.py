@@ -1,0 +1,350 @@
+"""PLQMF: ratings, classes or counts of (user, item) pairs, factorised under any loss. A name for a composition."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from halfstep import _core, losses, persistence
+from halfstep._ratings import Layout, checked_weights, penalties, same_length
+from halfstep.engine import LocalEngine, Problem, Solver, alternate
+from halfstep.engine.alternate import Callback
+from halfstep.engine.initial import seed_from
+from halfstep.engine.local import solve_rows, thread_count
+from halfstep.errors import check_number, one_of
+from halfstep.frames import pairs_from
+from halfstep.ids import encode
+from halfstep.observations import Observations
+from halfstep.recommend import Ranking, Recommender
+
+Floats = NDArray[np.float64]
+
+
+class Folded(NamedTuple):
+    """New users, each solved against the fitted items: ids (k,), factors (k, rank), bias (k,)."""
+
+    ids: NDArray[Any]
+    factors: NDArray[Any]
+    bias: NDArray[Any]
+
+
+def _is_logistic(model: PLQMF) -> bool:
+    return isinstance(losses.get(model.loss), losses.Logistic)
+
+
+class PLQMF(Recommender, BaseEstimator):  # type: ignore[misc]
+    """Factorise the values of (user, item) pairs under a piecewise linear-quadratic or smooth loss.
+
+    Minimises over factors p_u, q_i of length `rank` and biases a_u, b_i, for n users and m items,
+
+        C sum_obs s_ui phi(p_u.q_i + a_u + b_i; y_ui)
+            + rho/n sum_u (|p_u|^2 + a_u^2) + (1-rho)/m sum_i (|q_i|^2 + b_i^2)
+
+    with sample weights s (1 unless given). Each half-step solves every row of its side up to a relative duality gap of
+    `row_tol`, in parallel. A pair that occurs twice counts twice.
+
+    Parameters
+    ----------
+    rank : length of the factors.
+    loss : a name or object of `halfstep.losses`, such as "absolute" or Huber(0.5). Losses of two classes ("hinge",
+        "squared_hinge", "smoothed_hinge", "logistic") take any two labels and make this a classifier.
+    C, rho : the penalty as above. By default rho is 1/2, and C is 10 over the number of pairs (1e-4 for 100,000).
+    reg_user, reg_item : the penalty in other words, relative to a pair of weight 1: reg_user = rho / (C n),
+        reg_item = (1 - rho) / (C m).
+    biases : whether a_u and b_i are fitted; they are zero otherwise.
+    nonnegative : factors >= 0; biases stay free.
+    max_iter, tol : at most so many sweeps, each users then items; stop when the objective falls by less than tol of
+        itself. At the end users are solved once more, so that their rows are optimal for the fitted items.
+    row_tol : relative duality gap at which a row counts as solved.
+    init_scale : standard deviation of the random start of the factors; biases start at zero.
+    dtype : "float32" or "float64".
+    n_threads : None for all cores. The result has the same bits for any number.
+    random_state, max_seconds, callbacks, verbose : as in `WALS`.
+
+    Attributes
+    ----------
+    user_factors_, item_factors_ : (n, rank), (m, rank); user_bias_, item_bias_ : (n,), (m,).
+    user_ids_, item_ids_ : ids in the order of the rows. classes_ : the two labels, for losses of two classes.
+    history_ : one dict for each sweep: objective, data (C sum s phi), penalty, mean_loss (sum s phi / sum s), seconds,
+        gap (the largest of any row), ...
+    objective_, n_iter_, converged_, C_, rho_ : the last objective, sweeps made, whether `tol` was reached, the penalty.
+    """
+
+    user_labels_ = item_labels_ = None
+
+    def __init__(
+        self,
+        rank: int = 10,
+        loss: Any = "squared",
+        C: float | None = None,
+        rho: float | None = None,
+        *,
+        reg_user: float | None = None,
+        reg_item: float | None = None,
+        biases: bool = True,
+        nonnegative: bool = False,
+        max_iter: int = 30,
+        tol: float = 1e-4,
+        row_tol: float = 1e-4,
+        init_scale: float = 0.1,
+        dtype: str = "float32",
+        n_threads: int | None = None,
+        random_state: Any = None,
+        max_seconds: float | None = None,
+        callbacks: Sequence[Callback] = (),
+        verbose: int = 0,
+    ) -> None:
+        self.rank = rank
+        self.loss = loss
+        self.C = C
+        self.rho = rho
+        self.reg_user = reg_user
+        self.reg_item = reg_item
+        self.biases = biases
+        self.nonnegative = nonnegative
+        self.max_iter = max_iter
+        self.tol = tol
+        self.row_tol = row_tol
+        self.init_scale = init_scale
+        self.dtype = dtype
+        self.n_threads = n_threads
+        self.random_state = random_state
+        self.max_seconds = max_seconds
+        self.callbacks = callbacks
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ fitting
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit to pairs.
+
+        X : (N, 2) array of (user, item) ids of any kind, or a frame with two such columns.
+        y : (N,) what the pairs are worth: numbers or two classes, as the loss wants them.
+        sample_weight : (N,) how much each pair counts, >= 0; None is 1 for all.
+        """
+        self._check_parameters()
+        loss = losses.get(self.loss)
+        users, items = pairs_from(X)
+        (self._users, rows), (self._items, columns) = encode(users, "user"), encode(items, "item")
+        n, m = len(self._users), len(self._items)
+        if not len(rows):
+            raise ValueError("X has no rows; a fit needs at least one pair.")
+        if min(n, m) < 2:
+            raise ValueError(f"X has {n} distinct users and {m} distinct items; a factorisation needs two of each.")
+        if self.rank > max(n, m):
+            raise ValueError(
+                f"rank={self.rank} is larger than both sides ({n} users, {m} items); choose a smaller rank."
+            )
+        targets, classes = loss.encode_targets(y)
+        weights = checked_weights(sample_weight, len(rows))
+        same_length("y", targets, len(rows))
+        self.C_, self.rho_ = penalties(n, m, len(rows), self.C, self.rho, self.reg_user, self.reg_item)
+        cells = Observations.from_cells(rows, columns, (n, m), targets, self.C_ * weights, dtype=self._number())
+        start, solver = self._start(n, m), Solver(tolerance=self.row_tol)
+        session = LocalEngine(self.n_threads).open(self._problem(cells, n, m), start, solver)
+        outcome = alternate(
+            session,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            last=0,
+            max_seconds=self.max_seconds,
+            callbacks=self.callbacks,
+            verbose=self.verbose,
+            label="PLQMF",
+        )
+        if classes is not None:
+            self.classes_ = classes
+        scale = self.C_ * float(weights.sum())
+        self.history_ = [record | {"mean_loss": record["data"] / scale} for record in outcome.history]
+        self.objective_, self.converged_ = outcome.objective, outcome.converged
+        self._cells = cells
+        self._set_rows(*session.factors)
+        return self
+
+    def transform(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Folded:
+        """Fold new users in: each is solved exactly against the fitted items, under the loss and penalty of the fit.
+
+        X : (N, 2) pairs, whose users may have any ids and whose items must be known. y, sample_weight : as in `fit`.
+        A user of the fit, given the same pairs again, gets the fitted row.
+        """
+        check_is_fitted(self)
+        loss = losses.get(self.loss)
+        users, items = pairs_from(X)
+        index, rows = encode(users, "user")
+        targets, _ = loss.encode_targets(y, getattr(self, "classes_", None))
+        same_length("y", targets, len(rows))
+        weights = self.C_ * checked_weights(sample_weight, len(rows))
+        shape = (len(index), len(self._items))
+        cells = Observations.from_cells(
+            rows, self._items.positions(items), shape, targets, weights, dtype=self._number()
+        )
+        own = self._layout().rows(0, np.zeros((len(index), self.rank), self._number()))
+        solve_rows(
+            self._problem(cells, len(self._users), len(self._items)),
+            0,
+            own,
+            np.ascontiguousarray(self._item_rows, self._number()),
+            Solver(tolerance=self.row_tol),
+            gram=None,
+            n_threads=thread_count(self.n_threads),
+        )
+        factors, bias = self._layout().apart(0, own)
+        return Folded(index.ids, factors, bias)
+
+    # ------------------------------------------------------------------ answers
+
+    def decision_function(self, X: Any) -> Floats:
+        """Scores p_u.q_i + a_u + b_i of pairs, (N,).
+
+        An unseen user or item counts as an average one. With biases that is the mean bias of its side and no factors,
+        so that the bias of the known side remains; without biases it is the mean of the factors of its side.
+        """
+        check_is_fitted(self)
+        users, items = pairs_from(X)
+        left, rows = self._layout().with_average(self._user_rows, self._users.find(users))
+        right, columns = self._layout().with_average(self._item_rows, self._items.find(items))
+        scores = _core.pair_scores(left, right, rows, columns, n_threads=thread_count(self.n_threads))
+        return np.asarray(scores, np.float64)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """What the scores stand for, (N,): numbers, probabilities (Bernoulli), rates (Poisson) or classes."""
+        scores = self.decision_function(X)
+        return losses.get(self.loss).decode(scores, getattr(self, "classes_", None))
+
+    @available_if(_is_logistic)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities of the two `classes_`, (N, 2); loss "logistic" only."""
+        from scipy.special import expit
+
+        scores = self.decision_function(X)
+        return np.stack([expit(-scores), expit(scores)], axis=1)
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Larger is better. Two classes: accuracy. Squared loss: R^2. Any other: minus the mean of phi."""
+        loss = losses.get(self.loss)
+        scores = self.decision_function(X)
+        targets, _ = loss.encode_targets(y, getattr(self, "classes_", None))
+        same_length("y", targets, len(scores))
+        weights = checked_weights(sample_weight, len(scores))
+        if loss.form == "margin":
+            return float(np.average((scores > 0) == (targets > 0), weights=weights))
+        cost = float(np.average(loss.value(scores, targets), weights=weights))
+        if not loss.is_quadratic:
+            return -cost
+        spread = float(np.average((targets - np.average(targets, weights=weights)) ** 2, weights=weights))
+        return 1 - cost / spread if spread > 0 else float(cost == 0)
+
+    def recommend_for(self, items: Iterable[Any], y: ArrayLike, n: int = 10) -> Ranking:
+        """The best `n` other items for somebody new who gave `items` the values `y`."""
+        given = list(items)
+        folded = self.transform(np.array([(0, item) for item in given], dtype=object), y)
+        row = self._layout().rows(0, folded.factors, folded.bias)
+        ranking = self._rank(row, None, n, exclude=given)
+        there = ~np.isnan(ranking.scores[0])
+        return Ranking(ranking.ids[0][there], ranking.scores[0][there])
+
+    # ------------------------------------------------------------------ files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model, its ids and which pairs it has seen as one safetensors file; `halfstep.load` reads it."""
+        check_is_fitted(self)
+        params = {k: v for k, v in self.get_params(deep=False).items() if k not in ("callbacks", "random_state")}
+        params["loss"] = losses.get(self.loss)
+        if isinstance(self.random_state, int | np.integer):
+            params["random_state"] = int(self.random_state)
+        arrays = {
+            "user_rows": self._user_rows,
+            "item_rows": self._item_rows,
+            "indptr": self._cells.indptr,
+            "indices": self._cells.indices,
+        }
+        meta = {
+            "history": self.history_,
+            "objective": self.objective_,
+            "converged": self.converged_,
+            "penalty": [self.C_, self.rho_],
+            "classes": np.asarray(self.classes_.tolist()) if hasattr(self, "classes_") else None,
+        }
+        persistence.save(path, "PLQMF", params, arrays, meta, {"user": self._users, "item": self._items})
+
+    @classmethod
+    def _from_saved(cls, saved: persistence.Saved) -> PLQMF:
+        model = cls(**saved.params)
+        model._users, model._items = saved.index("user"), saved.index("item")
+        n, m, d = len(model._users), len(model._items), model._layout().d
+        indptr, indices = saved.array("indptr", (n + 1,)), saved.array("indices", (None,))
+        if indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
+            raise persistence.ModelFileError(f"{saved.path}: the tensor 'indptr' does not fit 'indices'")
+        if len(indices) and not 0 <= indices.min() <= indices.max() < m:
+            raise persistence.ModelFileError(f"{saved.path}: the tensor 'indices' names items that do not exist")
+        model._cells = Observations((n, m), indptr, indices)
+        model.history_, model.objective_ = saved.meta["history"], saved.meta["objective"]
+        model.converged_ = saved.meta["converged"]
+        model.C_, model.rho_ = saved.meta["penalty"]
+        if saved.meta["classes"] is not None:
+            model.classes_ = saved.meta["classes"]
+        model._set_rows(saved.array("user_rows", (n, d)), saved.array("item_rows", (m, d)))
+        return model
+
+    # ------------------------------------------------------------------ the composition
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, RegressorTags
+
+        tags = super().__sklearn_tags__()
+        two_classes = losses.get(self.loss).form == "margin"
+        tags.estimator_type = "classifier" if two_classes else "regressor"
+        tags.classifier_tags = ClassifierTags(multi_class=False) if two_classes else None
+        tags.regressor_tags = None if two_classes else RegressorTags()
+        tags.target_tags.required = True
+        tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+    def _check_parameters(self) -> None:
+        for name in ("rank", "max_iter"):
+            check_number(name, getattr(self, name), at_least=1, whole=True)
+        check_number("tol", self.tol, at_least=0)
+        for name in ("row_tol", "init_scale"):
+            check_number(name, getattr(self, name), above=0)
+        one_of("dtype", self.dtype, ("float32", "float64"))
+        thread_count(self.n_threads)
+
+    def _number(self) -> Any:
+        return np.dtype(self.dtype).type
+
+    def _layout(self) -> Layout:
+        return Layout(self.rank, bool(self.biases))
+
+    def _problem(self, cells: Observations, n: int, m: int) -> Problem:
+        bounded = bool(self.nonnegative)
+        user = self._layout().side(0, self.rho_ / n, bounded)
+        item = self._layout().side(1, (1 - self.rho_) / m, bounded)
+        return Problem(cells, (user, item), losses.get(self.loss))
+
+    def _start(self, n: int, m: int) -> list[NDArray[Any]]:
+        rng = np.random.default_rng(seed_from(self.random_state))
+        factors = [rng.normal(0.0, self.init_scale, (size, self.rank)).astype(self._number()) for size in (n, m)]
+        return [self._layout().rows(side, np.abs(f) if self.nonnegative else f) for side, f in enumerate(factors)]
+
+    def _set_rows(self, users: NDArray[Any], items: NDArray[Any]) -> None:
+        self._user_rows, self._item_rows = users, items
+        self.user_factors_, self.user_bias_ = self._layout().apart(0, users)
+        self.item_factors_, self.item_bias_ = self._layout().apart(1, items)
+        self.n_iter_ = len(self.history_)
+        self.n_features_in_ = 2
+
+    def _scoring_rows(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        return self._user_rows, self._item_rows
+
+    def _seen_rows(self, rows: NDArray[np.int64]) -> Any:
+        return self._cells.take(np.asarray(rows, np.int64)).to_csr()
+
+
+persistence.register_codec(losses.Loss, "loss", lambda loss: loss.to_dict(), losses.get)
