@@ -119,7 +119,7 @@ def test_default_penalty_and_its_inverse() -> None:
         ({"tol": -1}, "tol=-1 must be a finite number of at least 0"),
         ({"row_tol": 0}, "row_tol=0 must be a finite number above 0"),
         ({"dtype": "int"}, "dtype='int' is not known"),
-        ({"n_threads": 0}, "n_threads=0 must be at least 1"),
+        ({"n_threads": 0}, "n_threads=0 must be a whole number of at least 1"),
     ],
 )
 def test_bad_parameters_say_what_to_do(given: dict[str, Any], message: str) -> None:
