@@ -20,6 +20,7 @@ from halfstep.predictions import Codes, Floats, logit
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, np.inf)
 DEFAULT_STRENGTH = 10.0
+ATTENTION_STRENGTHS = (np.inf, 1000.0, 100.0, 10.0)
 FREE_PENALTY = 0.01
 """Keeps intercepts and the slope of the mean finite on separable labels; far too weak to matter otherwise."""
 FORMS = ("reconstructed", "latent", "filled")
@@ -186,13 +187,34 @@ class AttentionAggregator(Aggregator):
         self.shrinkage = WeightedAggregator(shrinkage).shrinkage
 
     def fit(self, design: Design, truth: Floats, weights: Floats, folds: Codes | None) -> Self:
-        strength = DEFAULT_STRENGTH if self.shrinkage == "auto" else float(self.shrinkage)
-        d, n_channels = design.latent.shape[1], design.n_channels
         self.sizes = np.array([_root_mean_square(design.latent), _root_mean_square(design.keys)])
+        strength = self._choose(design, truth, weights, folds) if self.shrinkage == "auto" else float(self.shrinkage)
+        self.coefficients = self._solve(design, truth, weights, strength)
+        return self
+
+    def _choose(self, design: Design, truth: Floats, weights: Floats, folds: Codes | None) -> float:
+        if folds is None:
+            return np.inf
+        losses = np.zeros(len(ATTENTION_STRENGTHS))
+        for fold in np.unique(folds):
+            held, kept = folds == fold, folds != fold
+            for k, strength in enumerate(ATTENTION_STRENGTHS):
+                self.coefficients = self._solve(design.take(kept), truth[kept], weights[kept], strength)
+                losses[k] += weights[held] @ cross_entropy(self.log_odds(design.take(held)), truth[held])
+        return ATTENTION_STRENGTHS[int(np.argmin(losses))]
+
+    def _solve(self, design: Design, truth: Floats, weights: Floats, strength: float) -> Floats:
+        d, n_channels = design.latent.shape[1], design.n_channels
         latent, keys, z = design.latent / self.sizes[0], design.keys / self.sizes[1], design.scores
         one_hot = design.intercepts
-        penalty, prior = np.full(d * d + 1 + n_channels, FREE_PENALTY), np.zeros(d * d + 1 + n_channels)
-        penalty[: d * d], prior[d * d] = min(strength, 1e12), 1.0
+        size = d * d + 1 + n_channels
+        penalty, prior = np.full(size, FREE_PENALTY), np.zeros(size)
+        penalty[: d * d], prior[d * d] = strength, 1.0
+        start = prior.copy()
+        flat = _shrunken(np.column_stack([one_hot, design.mean]), n_channels, truth, weights, np.inf, None)
+        start[d * d], start[d * d + 1 :] = flat[n_channels], flat[:n_channels]
+        if np.isinf(strength):
+            return start  # W = 0: the recalibrated mean
 
         def objective(b: Floats) -> tuple[float, Floats]:
             W, slope, intercepts = b[: d * d].reshape(d, d), b[d * d], b[d * d + 1 :]
@@ -208,14 +230,8 @@ class AttentionAggregator(Aggregator):
             value = float(weights @ cross_entropy(score, truth)) + 0.5 * float(penalty @ away**2)
             return value, gradient + penalty * away
 
-        start = prior.copy()
-        flat = _shrunken(
-            np.column_stack([one_hot, design.mean]), n_channels, truth, weights, np.inf, None
-        )  # the recalibrated mean
-        start[d * d], start[d * d + 1 :] = flat[n_channels], flat[:n_channels]
         found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 500, "ftol": 1e-12})
-        self.coefficients = np.asarray(found.x)
-        return self
+        return np.asarray(found.x)
 
     def attention(self, design: Design) -> Floats:
         """(r, m) the weights of the classifiers on each row; each row sums to 1."""

@@ -17,12 +17,15 @@ from sklearn.utils.validation import check_is_fitted
 from halfstep.baselines.ensemble import ShrunkenStacking
 from halfstep.cfensemble.aggregators import DEFAULT_STRENGTH, WeightedAggregator, make_aggregator
 from halfstep.cfensemble.combined import Columns, Factorisation, Labels
+from halfstep.cfensemble.diagnostics import Diagnostics, classifier_weights, diagnose
 from halfstep.cfensemble.factors import FusionFactors
 from halfstep.cfensemble.fusion import Fusion, by_class
 from halfstep.cfensemble.inputs import Rows, class_weights, expand_labels, read_features, read_groups, read_rows
+from halfstep.cfensemble.lifecycle import LifecycleMixin
 from halfstep.cfensemble.parameters import ParametersMixin
 from halfstep.cfensemble.start import start_classifiers, start_rows
-from halfstep.cfensemble.table import make_table, make_weights, without_labels
+from halfstep.cfensemble.storing import StoringMixin
+from halfstep.cfensemble.table import Table, make_table, make_weights, without_labels
 from halfstep.engine.alternate import Callback
 from halfstep.engine.initial import seed_from
 from halfstep.engine.local import thread_count
@@ -31,7 +34,7 @@ from halfstep.predictions import CLIP, Floats, expit
 SOLVERS = ("exact", "als")
 
 
-class CFEnsemble(ParametersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class CFEnsemble(ParametersMixin, LifecycleMixin, StoringMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Fuse predictions of m classifiers on n instances, of which some are labelled, by factorising them.
 
     Row i of factors u and classifier j of factors v meet in the score z_ij = u_i.v_j (biases included). The combined
@@ -167,7 +170,7 @@ class CFEnsemble(ParametersMixin, ClassifierMixin, BaseEstimator):  # type: igno
         m = rows.P.shape[1]
         self._rank = self._chosen_rank(m)
         self.classes_, self.n_features_in_ = rows.classes, int(np.shape(P)[1]) if np.ndim(P) == 2 else m
-        self._n_channels, self._y = rows.n_channels, rows.y
+        self._n_channels, self._y, self._flat = rows.n_channels, rows.y, np.ndim(P) == 2
         self._groups = read_groups(groups, m)
         self._tasks = None if tasks is None else self._read_tasks(tasks, rows.n)
         self._standardise(read_features(features, rows.n))
@@ -180,20 +183,14 @@ class CFEnsemble(ParametersMixin, ClassifierMixin, BaseEstimator):  # type: igno
         scale = self._scale()
         dtype = np.dtype(self.dtype).type
         columns = Columns(self._n_channels, self._n_features, self._rank, self.biases)
-        confidence = self._confidence(rows.n)
+        confidence = self._confidence(*rows.P.shape)
         row_labels, channel = rows.row_labels, rows.channel
         table = make_table(rows.P, scale, confidence, row_labels, dtype)
         plain = without_labels(confidence)
-        free = table if plain is confidence else None
         labelled = np.flatnonzero((row_labels >= 0) & ~np.isnan(rows.P).all(axis=1))
-        if free is None:
-            weights = make_weights(rows.P, plain, row_labels, dtype, scale.weight)
-            own = weights[labelled] if isinstance(weights, np.ndarray) else weights
-            base = table.take(labelled)
-            base.weights = own
-            del weights
-        else:
-            base = table.take(labelled)
+        label_free = None  # weights that have seen no label, where they differ
+        if plain is not confidence:
+            label_free = make_weights(rows.P, plain, row_labels, dtype, scale.weight)
         del rows
         seed = seed_from(self.random_state)
         V = start_classifiers(table, columns, channel, self.init, seed, dtype) if start is None else start.astype(dtype)
@@ -217,15 +214,21 @@ class CFEnsemble(ParametersMixin, ClassifierMixin, BaseEstimator):  # type: igno
             verbose=self.verbose,
         )
         self.history_, self.converged_, self.n_iter_ = outcome.history, outcome.converged, len(outcome.history)
-        filled = table.weights
-        means = np.full(table.shape[1], float(filled)) if not isinstance(filled, np.ndarray) else _column_means(table)
+        table = Table(table.targets, table.weights if label_free is None else label_free)
         self._factors = FusionFactors(
-            columns, scale, self.reg, V, U, table, channel, plain, means / scale.weight, session.n_threads
+            columns,
+            scale,
+            self.reg,
+            V,
+            U,
+            table,
+            channel,
+            plain,
+            table.mean_weights() / scale.weight,
+            session.n_threads,
         )
-        if supervised or free is None:  # what labelled rows would be without their labels
-            again = FusionFactors(
-                columns, scale, self.reg, V, U[labelled], base, channel[labelled], plain, means, session.n_threads
-            )
+        if supervised or label_free is not None:  # what labelled rows would be without their labels
+            again = self._factors.take(labelled)
             again.solve_rows()
             U[labelled] = again.row_factors
 
@@ -251,7 +254,7 @@ class CFEnsemble(ParametersMixin, ClassifierMixin, BaseEstimator):  # type: igno
 
     def _learn(self) -> None:
         """The aggregator, the stacker of novel instances, and what is reported about the fitted ones."""
-        fusion = Fusion("filled" if self.rho == 0 else self.on, self._n_channels)
+        fusion = Fusion(self._form(), self._n_channels)
         identity = self._factors.scale.shift != 0
         wanted = "mean" if not (self._y >= 0).any() else self.aggregator
         fusion.learn(
@@ -264,15 +267,21 @@ class CFEnsemble(ParametersMixin, ClassifierMixin, BaseEstimator):  # type: igno
             seed=seed_from(self.random_state),
         )
         self._fusion = fusion
-        self._stacker = None
         self.novelty_ = fusion.novelty(self._factors)
         self._novelty_threshold = float(np.quantile(self.novelty_, self.novelty_level))
-        if self.route == "auto" and (self._y >= 0).any():
-            self._stacker = ShrunkenStacking().fit(
-                self._probabilities(self._factors), expand_labels(self._y, self._n_channels)
-            )
-        self.routed_ = self._is_novel(self.novelty_)
+        self._fit_stacker()
         self._proba = self._answer(self._factors, self.novelty_, self._tasks)
+
+    def _form(self) -> str:
+        return "filled" if self.rho == 0 else self.on
+
+    def _fit_stacker(self) -> None:
+        """What answers for novel instances, where `route` asks for it."""
+        self._stacker = None
+        if self.route == "auto" and (self._y >= 0).any():
+            labels = expand_labels(self._y, self._n_channels)
+            self._stacker = ShrunkenStacking(clip=self.clip).fit(self._probabilities(self._factors), labels)
+        self.routed_ = self._is_novel(self.novelty_)
 
     # ------------------------------------------------------------------ predict
 
@@ -303,6 +312,29 @@ class CFEnsemble(ParametersMixin, ClassifierMixin, BaseEstimator):  # type: igno
         check_is_fitted(self, "classes_")
         return self.novelty_.copy() if P is None else self._fusion.novelty(self._fold_in(P, features))
 
+    @property
+    def classifier_weights_(self) -> Floats:
+        """(m,) what each classifier's log odds count in the answer."""
+        check_is_fitted(self, "classes_")
+        return classifier_weights(self._factors, self._fusion)
+
+    @property
+    def classifier_factors_(self) -> NDArray[Any]:
+        check_is_fitted(self, "classes_")
+        return self._factors.classifier_factors
+
+    @property
+    def instance_factors_(self) -> NDArray[Any]:
+        check_is_fitted(self, "classes_")
+        return self._factors.row_factors
+
+    @property
+    def diagnostics_(self) -> Diagnostics:
+        """Computed when asked for."""
+        check_is_fitted(self, "classes_")
+        positive = self._row_probabilities()
+        return diagnose(self._factors, self._fusion, positive, self._y, self.novelty_, self.history_)
+
     def _fold_in(self, P: Any, features: ArrayLike | None) -> FusionFactors:
         rows = read_rows(P, None, n_classifiers=len(self._factors.classifier_factors), n_channels=self._n_channels)
         table = read_features(features, rows.n, self._n_features)
@@ -327,10 +359,3 @@ class CFEnsemble(ParametersMixin, ClassifierMixin, BaseEstimator):  # type: igno
         if factors.scale.bernoulli:
             return np.asarray(expit(factors.scale.log_odds_of_targets(targets)))
         return np.asarray(expit(targets)) if factors.scale.link == "logit" else targets
-
-
-def _column_means(table: Any) -> Floats:
-    """(m,) mean weight of each classifier's observed cells; 1 where it has none."""
-    counts = table.observed.sum(axis=0)
-    means: Floats = np.where(counts > 0, table.weights.sum(axis=0, dtype=np.float64) / np.maximum(counts, 1), 1.0)
-    return means

@@ -60,6 +60,12 @@ class FusionFactors:
         new.solve_rows()
         return new
 
+    def take(self, rows: Codes) -> FusionFactors:
+        """Some of the rows, as copies."""
+        return replace(
+            self, table=self.table.take(rows), row_factors=self.row_factors[rows], channel=self.channel[rows]
+        )
+
     def solve_rows(self) -> None:
         """Every row against the classifiers, without labels."""
         self.session().solve_row_side()

@@ -116,3 +116,23 @@ def by_class(positive: Floats, n_channels: int) -> Floats:
     table = np.maximum(positive.reshape(-1, n_channels), 1e-12)
     normalised: Floats = table / table.sum(axis=1, keepdims=True)
     return normalised
+
+
+def unlabelled_gains(factors: FusionFactors, positive: Floats, y: Codes, n_channels: int, n: int) -> NDArray[np.intp]:
+    """Greedy choice of n unlabelled instances by information; see `CFEnsemble.query`."""
+    design = factors.design(slice(None), "latent")
+    X = _task_features(design)
+    weight = positive * (1 - positive)
+    labelled = np.repeat(y >= 0, n_channels)
+    information = np.eye(X.shape[1]) + (X[labelled] * weight[labelled, None]).T @ X[labelled]
+    open_ = y < 0
+    chosen = []
+    for _ in range(n):
+        reach = np.einsum("ij,ij->i", X @ np.linalg.inv(information), X)
+        gain = (weight * reach).reshape(-1, n_channels).sum(axis=1)
+        best = int(np.argmax(np.where(open_, gain, -np.inf)))
+        rows = slice(best * n_channels, (best + 1) * n_channels)
+        information += (X[rows] * weight[rows, None]).T @ X[rows]
+        open_[best] = False
+        chosen.append(best)
+    return np.array(chosen, np.intp)

@@ -88,11 +88,11 @@ class ParametersMixin:
     def _scale(self: Any) -> Scale:
         return Scale(self.link, self.loss == "bernoulli", float(self.temperature), float(self.clip))
 
-    def _confidence(self: Any, n: int) -> cell_weights.CellWeights:
-        """The cells' weights; label-aware under solver="als"."""
+    def _confidence(self: Any, n_rows: int, m: int) -> cell_weights.CellWeights:
+        """The cells' weights for (n_rows, m) cells; label-aware under solver="als"."""
         given = cell_weights.get(self.confidence)
-        if isinstance(given, cell_weights.Given) and self._n_channels > 1 and np.ndim(given.array) >= 2:
-            given = cell_weights.Given(_by_row(given.array, n, self._n_channels))
+        if isinstance(given, cell_weights.Given) and np.ndim(given.array) >= 2:
+            given = cell_weights.Given(_extended(_by_row(given.array, self._n_channels), n_rows, m))
         if isinstance(self.confidence, str) and self.confidence == "label_aware":
             return cell_weights.LabelAware(alpha=self.alpha)
         if self.solver == "als" and not isinstance(given, cell_weights.LabelAware | cell_weights.LabelMatch):
@@ -118,9 +118,19 @@ class ParametersMixin:
         return None if self._features is None else np.repeat(self._features, self._n_channels, axis=0)
 
 
-def _by_row(array: NDArray[Any], n: int, n_channels: int) -> NDArray[Any]:
+def _by_row(array: NDArray[Any], n_channels: int) -> NDArray[Any]:
     """Weights (n, m) or (n, m, classes) of instances as those of rows."""
     array = np.asarray(array, np.float64)
     if array.ndim == 3:
-        return array.transpose(0, 2, 1).reshape(n * n_channels, -1)
-    return np.repeat(array, n_channels, axis=0) if len(array) == n else array
+        return array.transpose(0, 2, 1).reshape(-1, array.shape[1])
+    return np.repeat(array, n_channels, axis=0)
+
+
+def _extended(array: NDArray[Any], n_rows: int, m: int) -> NDArray[Any]:
+    """Weights for more cells than were given: a new row has its classifier's mean, a new classifier the overall."""
+    rows, columns = n_rows - len(array), m - array.shape[1]
+    if rows > 0:
+        array = np.vstack([array, np.repeat(np.nanmean(array, axis=0, keepdims=True), rows, axis=0)])
+    if columns > 0:
+        array = np.column_stack([array, np.full((len(array), columns), np.nanmean(array))])
+    return array

@@ -125,6 +125,14 @@ class Table:
             weights = np.column_stack([weights, extra[1][rows]]).astype(targets.dtype)
         return _observations(targets, weights)
 
+    def mean_weights(self) -> Floats:
+        """(m,) mean weight of each classifier's observed cells; 1 where it has none."""
+        if not isinstance(self.weights, np.ndarray):
+            return np.full(self.shape[1], self.weights)
+        counts = sum((~np.isnan(part)).sum(axis=0) for part in self._parts())
+        sums = self.weights.sum(axis=0, dtype=np.float64)
+        return np.where(counts > 0, sums / np.maximum(counts, 1), 1.0)
+
     def take(self, rows: NDArray[np.intp]) -> Table:
         weights = self.weights[rows] if isinstance(self.weights, np.ndarray) else self.weights
         return Table(self.targets[rows], weights)
@@ -132,8 +140,9 @@ class Table:
     def stacked(self, more: Table, axis: int) -> Table:
         """This table and further rows (axis 0) or classifiers (axis 1)."""
         targets = np.concatenate([self.targets, more.targets], axis=axis)
-        if self.weights is more.weights or self.weights == 1.0 == more.weights:
-            return Table(targets, self.weights)
+        numbers = [table.weights for table in (self, more) if not isinstance(table.weights, np.ndarray)]
+        if len(numbers) == 2 and numbers[0] == numbers[1]:
+            return Table(targets, numbers[0])
         return Table(targets, np.concatenate([self.filled_weights(), more.filled_weights()], axis=axis))
 
     def filled_weights(self) -> NDArray[np.floating]:
