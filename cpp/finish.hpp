@@ -127,7 +127,8 @@ inline bool base_terms(const HalfStep<T>& h, int64_t i, T* base) {
   return mu || pins;
 }
 
-// Adds lam I + w0 G to the lower part of the quadratic, and the base terms to its last row.
+// Adds lam I + w0 G to the lower part of the quadratic, and the base terms to its last row. Without a penalty, a ridge of
+// some roundings of the mean diagonal holds the directions that no cell reaches; otherwise they would grow from noise.
 template <class T>
 inline void add_base(const HalfStep<T>& h, int64_t i, T* quadratic, T* base) {
   const int f = h.free(), ld = panel_ld<T>(f);
@@ -135,7 +136,11 @@ inline void add_base(const HalfStep<T>& h, int64_t i, T* quadratic, T* base) {
   if (h.w0 > 0 && !h.spectrum)
     for (int r = 0; r < f; ++r)
       axpy(h.w0, h.gram + ptrdiff_t(h.free_start + r) * h.d + h.free_start, quadratic + ptrdiff_t(r) * ld, r + 1);
-  for (int c = 0; c < f; ++c) quadratic[ptrdiff_t(c) * ld + c] += lam + (h.spectrum ? h.w0 * h.spectrum[c] : T(0));
+  double trace = 0;
+  for (int c = 0; c < f; ++c)
+    trace += quadratic[ptrdiff_t(c) * ld + c] += lam + (h.spectrum ? h.w0 * h.spectrum[c] : T(0));
+  const T ridge = lam > 0 ? T(0) : T(64 * std::numeric_limits<T>::epsilon() * trace / f);
+  for (int c = 0; ridge > 0 && c < f; ++c) quadratic[ptrdiff_t(c) * ld + c] += ridge;
   if (base_terms(h, i, base)) axpy(T(1), base, quadratic + ptrdiff_t(f) * ld, f);
 }
 

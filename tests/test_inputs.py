@@ -204,3 +204,8 @@ def test_interactions_bring_ids_and_titles():
     assert table.item_labels.tolist() == list("ABCD")
     assert table.user_labels is None
     assert_array_equal(weights(table), DENSE)
+
+
+def test_column_names_without_a_frame_are_refused():
+    with pytest.raises(ValueError, match=r"weight='clicks' name columns of a frame, but X is a csr_array"):
+        read_table(sp.csr_array(np.eye(3)), weight="clicks")
