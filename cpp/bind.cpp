@@ -307,24 +307,25 @@ void bind_number(nb::module_& m) {
       "left"_a.noconvert(), "right"_a.noconvert(), "rows"_a.noconvert(), "columns"_a.noconvert(), "n_threads"_a, "left[rows[p]] . right[columns[p]] for every p.");
 }
 
-// Values (float32 or float64 or None) of cells, moved to the places of `position`.
+// Values of cells (float32 or float64), moved to where their keys put them.
 template <class T>
-nb::object moved(const nb::object& values, const std::vector<int64_t>& position) {
+nb::object moved(const nb::object& values, const In<int32_t>& keys, int64_t n_groups, const int64_t* indptr) {
   auto in = nb::cast<In<T>>(values);
-  expect(in.shape(0) == position.size(), "values must have one entry for each cell");
-  auto out = make<T>({position.size()});
-  for (size_t k = 0; k < position.size(); ++k) out.data()[position[k]] = in.data()[k];
+  expect(in.shape(0) == keys.shape(0), "values must have one entry for each cell");
+  auto out = make<T>({keys.shape(0)});
+  place_cells(keys.data(), int64_t(keys.shape(0)), n_groups, indptr,
+              [&](int64_t k, int64_t to) { out.data()[to] = in.data()[k]; });
   return nb::cast(out);
 }
 
-nb::list move_all(const nb::list& values, const std::vector<int64_t>& position) {
+nb::list move_all(const nb::list& values, const In<int32_t>& keys, int64_t n_groups, const int64_t* indptr) {
   nb::list out;
   for (nb::handle v : values) {
     nb::object value = nb::borrow(v);
     if (nb::isinstance<In<float>>(value))
-      out.append(moved<float>(value, position));
+      out.append(moved<float>(value, keys, n_groups, indptr));
     else if (nb::isinstance<In<double>>(value))
-      out.append(moved<double>(value, position));
+      out.append(moved<double>(value, keys, n_groups, indptr));
     else
       throw nb::type_error("values must be float32 or float64 arrays");
   }
@@ -339,12 +340,10 @@ void bind_cells(nb::module_& m) {
         expect(indices.shape(0) == keys.shape(0), "keys and indices must have the same length");
         auto indptr = make<int64_t>({size_t(n_groups + 1)});
         auto out = make<int32_t>({size_t(n)});
-        std::vector<int64_t> position(values.size() ? n : 0);
-        group(keys.data(), n, n_groups, indptr.data(), [&](int64_t k, int64_t to) {
-          out.data()[to] = indices.data()[k];
-          if (!position.empty()) position[k] = to;
-        });
-        return nb::make_tuple(indptr, out, move_all(values, position));
+        count_groups(keys.data(), n, n_groups, indptr.data());
+        place_cells(keys.data(), n, n_groups, indptr.data(),
+                    [&](int64_t k, int64_t to) { out.data()[to] = indices.data()[k]; });
+        return nb::make_tuple(indptr, out, move_all(values, keys, n_groups, indptr.data()));
       },
       "keys"_a.noconvert(), "indices"_a.noconvert(), "n_groups"_a, "values"_a,
       "Cells (keys[k], indices[k]) grouped by key in linear time, order kept: (indptr, indices, values).");
@@ -355,14 +354,13 @@ void bind_cells(nb::module_& m) {
         expect(n_rows >= 0 && indptr.data()[n_rows] == n, "indptr does not match indices");
         auto out_indptr = make<int64_t>({size_t(n_columns + 1)});
         auto out = make<int32_t>({size_t(n)});
-        std::vector<int64_t> position(values.size() ? n : 0);
+        count_groups(indices.data(), n, n_columns, out_indptr.data());
         int64_t row = 0;
-        group(indices.data(), n, n_columns, out_indptr.data(), [&](int64_t k, int64_t to) {
+        place_cells(indices.data(), n, n_columns, out_indptr.data(), [&](int64_t k, int64_t to) {
           while (k >= indptr.data()[row + 1]) ++row;
           out.data()[to] = int32_t(row);
-          if (!position.empty()) position[k] = to;
         });
-        return nb::make_tuple(out_indptr, out, move_all(values, position));
+        return nb::make_tuple(out_indptr, out, move_all(values, indices, n_columns, out_indptr.data()));
       },
       "indptr"_a.noconvert(), "indices"_a.noconvert(), "n_columns"_a, "values"_a,
       "The other orientation of CSR cells in linear time; indices come out sorted: (indptr, indices, values).");

@@ -21,6 +21,7 @@ from halfstep.engine.local import gram_matrix, solve_rows, thread_count
 from halfstep.engine.problem import METHODS, scaled_penalty
 from halfstep.errors import check_number, one_of
 from halfstep.inputs import read_table
+from halfstep.memory import MemoryEstimate, fit_memory
 from halfstep.metrics import ndcg_at_k
 from halfstep.observations import Observations
 from halfstep.plots import WALSPlots
@@ -219,6 +220,41 @@ class WALS(WALSPlots, Recommender, BaseEstimator):  # type: ignore[misc]
         rows = np.flatnonzero(np.diff(held_out.indptr))
         ranked = self.rank_items(self._seen_rows(rows), 10, rows)
         return float(np.mean(ndcg_at_k(ranked, held_out[rows], 10)))
+
+    @staticmethod
+    def estimate_memory(
+        n_users: int,
+        n_items: int,
+        nnz: int,
+        rank: int = 64,
+        *,
+        dtype: str = "float32",
+        weighted: bool = True,
+        copied: bool = False,
+        loss: Any = "squared",
+        n_init: int = 1,
+        n_threads: int | None = None,
+    ) -> MemoryEstimate:
+        """Bytes that `fit` to a CSR matrix of `nnz` stored cells needs at its peak, beyond that matrix; itemised.
+
+        weighted : the weights differ. Weights that are all the same are kept as one number.
+        copied : the matrix is not a CSR of `dtype` with int32 indices, sorted and without repeated cells, so the fit
+            makes one of it.
+        Frames need more than this while their ids are numbered.
+        """
+        one_of("dtype", dtype, ("float32", "float64"))
+        return fit_memory(
+            n_users,
+            n_items,
+            nnz,
+            rank,
+            itemsize=np.dtype(dtype).itemsize,
+            weighted=weighted,
+            copied=copied,
+            duals=losses.get(loss).is_plq and not losses.get(loss).is_quadratic,
+            n_init=n_init,
+            n_threads=thread_count(n_threads),
+        )
 
     # ------------------------------------------------------------------ answers
 

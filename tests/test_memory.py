@@ -1,0 +1,73 @@
+"""The estimate of a fit's memory against what a process really takes, and what each argument does to it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from halfstep import WALS
+
+MEASURE = """
+import sys
+import numpy as np, scipy.sparse as sp
+from halfstep import WALS
+
+def status(field):
+    return int(next(line for line in open("/proc/self/status") if line.startswith(field)).split()[1]) * 1024
+
+weighted, rank = sys.argv[1] == "weighted", int(sys.argv[2])
+users, items, per_user = 30_000, 8_000, 80
+indices = np.tile(np.arange(per_user, dtype=np.int32) * 100, (users, 1))
+indices += np.random.default_rng(0).integers(0, 100, indices.shape, dtype=np.int32)
+weights = np.ones(indices.size, np.float32)
+if weighted:
+    weights += np.arange(indices.size, dtype=np.float32) % 5
+X = sp.csr_array((weights, indices.ravel(), np.arange(users + 1) * per_user), shape=(users, items))
+WALS(rank=rank, max_iter=1, n_threads=2).fit(X[:100])
+open("/proc/self/clear_refs", "w").write("5")  # forget the peak so far
+before = status("VmRSS")
+WALS(rank=rank, max_iter=1, random_state=0, n_threads=2).fit(X)
+print(status("VmHWM") - before, WALS.estimate_memory(users, items, X.nnz, rank, weighted=weighted, n_threads=2).peak)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux to measure the peak")
+@pytest.mark.parametrize(("weights", "rank"), [("weighted", "16"), ("constant", "64")])
+def test_estimate_is_within_a_fifth_of_the_measured_peak(weights: str, rank: str) -> None:
+    run = [sys.executable, "-c", MEASURE, weights, rank]
+    measured, estimated = map(int, subprocess.run(run, capture_output=True, text=True, check=True).stdout.split())
+    assert 0.8 < estimated / measured < 1.2
+
+
+def test_items_sum_to_the_peak_and_are_readable() -> None:
+    estimate = WALS.estimate_memory(100_000, 20_000, 10_000_000, 64, n_threads=2)
+    assert sum(estimate.items.values()) == estimate.peak
+    assert estimate.items["factors"] == 120_000 * 64 * 4
+    assert estimate.items["other orientation"] == 20_001 * 8 + 10_000_000 * 8
+    assert "peak beyond the input" in str(estimate)
+    assert "80.2 MB" in str(estimate)
+
+
+def test_what_costs_more_is_counted() -> None:
+    sizes = (5_000, 3_000, 400_000, 32)
+    plain = WALS.estimate_memory(*sizes, n_threads=1).peak
+    assert WALS.estimate_memory(*sizes, n_threads=1, weighted=False).peak == plain - 4 * 400_000
+    assert WALS.estimate_memory(*sizes, n_threads=1, copied=True).peak == plain + 8 * 400_000
+    assert WALS.estimate_memory(*sizes, n_threads=1, n_init=3).peak == plain + 8_000 * 32 * 4
+    assert WALS.estimate_memory(*sizes, n_threads=1, loss="absolute").peak == plain + 2 * 400_000 * 4
+    assert WALS.estimate_memory(*sizes, n_threads=4).peak > plain
+    assert WALS.estimate_memory(*sizes, n_threads=1, dtype="float64").peak > 1.5 * plain
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((10, 10, 101, 2), "nnz=101 cells do not fit into 10 users x 10 items"),
+        ((0, 10, 5, 2), "n_users=0 must be a whole number of at least 1"),
+        ((10, 10, 5, 2.5), "rank=2.5 must be a whole number of at least 1"),
+    ],
+)
+def test_impossible_sizes_are_refused(arguments: tuple[int, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        WALS.estimate_memory(*arguments)
