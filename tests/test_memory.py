@@ -23,7 +23,7 @@ indices += np.random.default_rng(0).integers(0, 100, indices.shape, dtype=np.int
 weights = np.ones(indices.size, np.float32)
 if weighted:
     weights += np.arange(indices.size, dtype=np.float32) % 5
-X = sp.csr_array((weights, indices.ravel(), np.arange(users + 1) * per_user), shape=(users, items))
+X = sp.csr_array((weights, indices.ravel(), np.arange(users + 1, dtype=np.int32) * per_user), shape=(users, items))
 WALS(rank=rank, max_iter=1, n_threads=2).fit(X[:100])
 open("/proc/self/clear_refs", "w").write("5")  # forget the peak so far
 before = status("VmRSS")
@@ -50,12 +50,12 @@ def test_items_sum_to_the_peak_and_are_readable() -> None:
 
 
 def test_what_costs_more_is_counted() -> None:
-    sizes = (5_000, 3_000, 400_000, 32)
+    sizes = (50_000, 10_000, 4_000_000, 32)
     plain = WALS.estimate_memory(*sizes, n_threads=1).peak
-    assert WALS.estimate_memory(*sizes, n_threads=1, weighted=False).peak == plain - 4 * 400_000
-    assert WALS.estimate_memory(*sizes, n_threads=1, copied=True).peak == plain + 8 * 400_000
-    assert WALS.estimate_memory(*sizes, n_threads=1, n_init=3).peak == plain + 8_000 * 32 * 4
-    assert WALS.estimate_memory(*sizes, n_threads=1, loss="absolute").peak == plain + 2 * 400_000 * 4
+    assert WALS.estimate_memory(*sizes, n_threads=1, weighted=False).peak == plain - 4 * 4_000_000
+    assert WALS.estimate_memory(*sizes, n_threads=1, copied=True).peak == plain + 8 * 4_000_000
+    assert WALS.estimate_memory(*sizes, n_threads=1, n_init=3).peak > plain + 60_000 * 32 * 4
+    assert WALS.estimate_memory(*sizes, n_threads=1, loss="absolute").peak == plain + 2 * 4_000_000 * 4
     assert WALS.estimate_memory(*sizes, n_threads=4).peak > plain
     assert WALS.estimate_memory(*sizes, n_threads=1, dtype="float64").peak > 1.5 * plain
 

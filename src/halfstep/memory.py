@@ -76,21 +76,18 @@ def fit_memory(
         "scratch of the workers": (n_threads * worker + chunks) * itemsize,
         "Gram matrices": (gram_parts + 4) * 8 * rank**2,
     }
-    if n_init > 1:
-        sweeps["factors of the best start so far"] = sweeps["factors"]
     if duals:
         sweeps["dual variables of cells"] = 2 * nnz * itemsize
-    return MemoryEstimate(
-        {
-            "reading": {"given orientation": ours["given orientation"], "checks of weights": 2 * nnz},
-            "start": {
-                **ours,
-                "random rows": 2 * small * rank * itemsize + BLOCK_ROWS * rank * 8,
-                "counts and penalties of rows": rows * 32,
-            },
-            "sweeps": sweeps,
-        }
-    )
+    start = {
+        **ours,
+        "random rows": 2 * small * rank * itemsize + BLOCK_ROWS * rank * 8,
+        "counts and penalties of rows": rows * 32,
+    }
+    if n_init > 1:  # the best start so far, and when the next one begins also the last
+        sweeps["factors of earlier starts"] = sweeps["factors"]
+        start["factors of earlier starts"] = sweeps["factors"] * min(n_init - 1, 2)
+    reading = {"given orientation": ours["given orientation"], "checks of weights": 2 * nnz}
+    return MemoryEstimate({"reading": reading, "start": start, "sweeps": sweeps})
 
 
 def _readable(size: int) -> str:
