@@ -46,7 +46,7 @@ class _Tightening:
     def __call__(self, record: Record) -> None:
         gain = (self.objective - record["objective"]) / abs(record["objective"])
         self.objective = record["objective"]
-        self.session.solver = Solver(tolerance=min(max(gain / 20, LAST_GAP), FIRST_GAP))
+        self.session.solver = Solver(tolerance=min(max(gain / 5, LAST_GAP), FIRST_GAP))
 
 
 def _is_logistic(model: PLQMF) -> bool:
@@ -77,7 +77,7 @@ class PLQMF(Recommender, BaseEstimator):  # type: ignore[misc]
     max_iter, tol : at most so many sweeps, each users then items; stop when the objective falls by less than tol of
         itself. At the end users are solved once more, so that their rows are optimal for the fitted items.
     row_tol : relative duality gap at which a row counts as solved. None follows the fit: 1e-2 in the first sweep, then
-        a twentieth of what the last sweep gained, down to 1e-4. No row gets worse, whatever it is.
+        a fifth of what the last sweep gained, down to 1e-4. No row gets worse, whatever it is.
     init_scale : standard deviation of the random start of the factors; biases start at zero.
     dtype : "float32" or "float64".
     n_threads : None for all cores. The result has the same bits for any number.
