@@ -84,7 +84,7 @@ def race(sweeps: int) -> None:
 def sweep(rank: int = 20, sweeps: int = 6) -> None:
     pairs, y = rating_problem(6040, 3706, 1_000_000)
     print(f"\n{len(y)} ratings, {' x '.join(map(str, pairs.max(axis=0) + 1))}, rank {rank}, one thread, CPU seconds\n")
-    rows = []
+    rows, base = [], 1.0
     for C, loss in product((1e-5, 1e-4), ("squared", "absolute", "hinge", "huber", "squared_hinge", "logistic")):
         clock: list[float] = []
         model = PLQMF(rank, loss, C, 0.5, max_iter=sweeps, tol=0, row_tol=1e-4, n_threads=1, random_state=0)
