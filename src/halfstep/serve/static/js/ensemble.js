@@ -1,0 +1,238 @@
+// The view of an ensemble: instances by difficulty, every classifier's vote, labels and a refit.
+
+import { get, latest, post } from "./api.js";
+import { announce, bar, h, percent } from "./dom.js";
+
+const PAGE = 15;
+const ORDERS = [
+  ["difficulty", "hardest first"],
+  ["uncertainty", "least certain first"],
+  ["disagreement", "most disputed first"],
+  ["novelty", "most unusual first"],
+  ["number", "as given"],
+];
+const KINDS = [["all", "all"], ["unlabelled", "without label"], ["labelled", "with label"]];
+
+export async function mount(main, model) {
+  const classes = model.classes;
+  const labels = model.answers.includes("/suggestions");
+  const state = { order: "difficulty", which: "all", offset: 0, chosen: null, fresh: new Map() };
+  const newestList = latest();
+  const newestOne = latest();
+
+  // ---------------------------------------------------------------- the list
+
+  const rows = h("ol", { class: "instances" });
+  const total = h("span", { class: "hint" });
+  const back = h("button", { type: "button", onclick: () => turn(-PAGE) }, "Back");
+  const on = h("button", { type: "button", onclick: () => turn(PAGE) }, "Next");
+  const list = h(
+    "section",
+    { class: "card", "aria-labelledby": "list-title" },
+    h("h2", { id: "list-title" }, "Instances", total),
+    h("div", { class: "pickers" }, picker("order", "Order", ORDERS), picker("which", "Show", KINDS)),
+    legend(),
+    rows,
+    h("div", { class: "pager" }, back, on),
+  );
+
+  function picker(name, label, options) {
+    const select = h("select", { id: `pick-${name}` }, ...options.map(([value, text]) => h("option", { value }, text)));
+    select.addEventListener("change", () => {
+      Object.assign(state, { [name]: select.value, offset: 0 });
+      showList();
+    });
+    return h("div", { class: "field" }, h("label", { htmlFor: select.id }, label), select);
+  }
+
+  function legend() {
+    const entries = classes.map((name, k) => h("span", {}, swatch(k, 1), String(name)));
+    return h("p", { class: "legend votes-legend" }, "Votes: ", ...entries, h("span", {}, swatch(null), "no vote"));
+  }
+
+  function turn(by) {
+    state.offset = Math.max(0, state.offset + by);
+    showList();
+  }
+
+  async function showList() {
+    const { order, which, offset } = state;
+    const found = await guarded(() => newestList((signal) => get("/instances", { order, which, offset, n: PAGE }, signal)));
+    if (!found) return;
+    const end = offset + found.results.length;
+    total.textContent = found.total ? `${offset + 1} to ${end} of ${found.total.toLocaleString("en")}` : "none";
+    back.disabled = offset === 0;
+    on.disabled = end >= found.total;
+    rows.replaceChildren(...found.results.map(line));
+    announce(`${found.total} instances, ${total.textContent}`);
+    if (state.chosen === null && found.results.length) choose(found.results[0].number, false);
+  }
+
+  function line(entry) {
+    const label = state.fresh.get(entry.number) ?? entry.label;
+    const name = h("button", { type: "button", class: "quiet", onclick: () => choose(entry.number) }, `No. ${entry.number}`);
+    const element = h(
+      "li",
+      { "data-number": String(entry.number) },
+      name,
+      h("span", { class: "fused" }, `${entry.answer} `, h("span", { class: "hint" }, percent(Math.max(...entry.probabilities)))),
+      label === null || label === undefined ? h("span", {}) : h("span", { class: "tag" }, `label ${label}`),
+      strip(entry),
+    );
+    if (entry.number === state.chosen) element.setAttribute("aria-current", "true");
+    return element;
+  }
+
+  function strip(entry) {
+    const agree = entry.top_votes.filter((k) => k !== null && String(classes[k]) === String(entry.answer)).length;
+    const said = entry.top_votes.filter((k) => k !== null).length;
+    const cells = entry.top_votes.map((k, j) => swatch(k, entry.vote_strengths[j]));
+    return h("span", { class: "strip", role: "img", "aria-label": `${agree} of ${said} classifiers agree` }, ...cells);
+  }
+
+  function swatch(k, strength = 1) {
+    const cell = h("i", { class: k === null ? "cell none" : `cell class-${k % 6}` });
+    if (k !== null) cell.style.opacity = String(0.25 + 0.75 * Math.max(0, (strength * classes.length - 1) / (classes.length - 1)));
+    return cell;
+  }
+
+  // ---------------------------------------------------------------- one instance
+
+  const detail = h("section", { class: "card", "aria-labelledby": "one-title", tabIndex: -1 }, h("h2", { id: "one-title" }, "Votes"));
+
+  async function choose(number, move = true) {
+    state.chosen = number;
+    for (const row of rows.children) {
+      if (Number(row.dataset.number) === number) row.setAttribute("aria-current", "true");
+      else row.removeAttribute("aria-current");
+    }
+    const one = await guarded(() => newestOne((signal) => get("/instance", { number }, signal)));
+    if (!one) return;
+    const known = state.fresh.get(number) ?? one.label;
+    const heaviest = Math.max(...one.votes.map((vote) => Math.abs(vote.weight ?? 0)), 1e-9);
+    const place = (k) => h("div", { class: "fused-row" }, h("span", {}, String(classes[k])), bar(one.probabilities[k], `class-${k % 6}`), h("b", {}, percent(one.probabilities[k])));
+    const answers = [...classes.keys()].sort((a, b) => one.probabilities[b] - one.probabilities[a]);
+    detail.replaceChildren(
+      h("h2", { id: "one-title" }, `Instance ${number}`, h("span", { class: "tag" }, known === null || known === undefined ? "no label" : `label ${known}`)),
+      h("p", { class: "hint" }, `Difficulty ${one.difficulty.toFixed(2)}, novelty ${percent(one.novelty)}`),
+      h("h3", {}, "Fused answer"),
+      ...answers.map(place),
+      ...(labels ? [labelButtons(number, known)] : []),
+      h("h3", {}, "Each classifier"),
+      voteTable(one, heaviest),
+    );
+    if (move) {
+      announce(`Instance ${number}: ${one.answer}, ${percent(Math.max(...one.probabilities))}`);
+      detail.focus({ preventScroll: matchMedia("(min-width: 760px)").matches });
+    }
+  }
+
+  function labelButtons(number, known) {
+    const button = (name) => {
+      const pressed = String(known) === String(name);
+      return h("button", { type: "button", class: pressed ? "primary" : "", "aria-pressed": String(pressed), onclick: () => label(number, name) }, String(name));
+    };
+    return h("div", { class: "label-as", role: "group", "aria-label": `Label of instance ${number}` }, h("span", { class: "hint" }, "It is in truth:"), ...classes.map(button));
+  }
+
+  function voteTable(one, heaviest) {
+    const weighted = one.votes.some((vote) => vote.weight !== undefined);
+    const head = ["Classifier", "Says", "", ...(weighted ? ["Weight"] : [])].map((text) => h("th", { scope: "col" }, text || h("span", { class: "sr" }, "how sure")));
+    const body = one.votes.map((vote) => {
+      const says = vote.probabilities ? vote.probabilities.indexOf(Math.max(...vote.probabilities)) : null;
+      return h(
+        "tr",
+        {},
+        h("th", { scope: "row" }, String(vote.classifier + 1)),
+        h("td", {}, says === null ? h("span", { class: "hint" }, "nothing") : `${classes[says]} ${percent(vote.probabilities[says])}`),
+        h("td", { class: "wide-bar" }, says === null ? "" : bar(vote.probabilities[says], `class-${says % 6}`)),
+        weighted ? h("td", { class: "number" }, vote.weight.toFixed(2), bar(Math.max(0, vote.weight) / heaviest)) : null,
+      );
+    });
+    return h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Votes of the classifiers" }, h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...body)));
+  }
+
+  // ---------------------------------------------------------------- labels
+
+  const queue = h("ol", { class: "instances" });
+  const pending = h("p", { class: "hint" });
+  const refit = h("button", { type: "button", class: "primary", onclick: fit }, "Refit");
+  const keep = h("button", { type: "button", onclick: download }, "Save labels as CSV");
+  const outcome = h("p", { role: "status" });
+  const next = h(
+    "section",
+    { class: "card", "aria-labelledby": "next-title" },
+    h("h2", { id: "next-title" }, "What to label next"),
+    h("p", { class: "hint" }, "Labels of these instances would help the model most."),
+    queue,
+    h("div", { class: "pager" }, refit, keep),
+    pending,
+    outcome,
+  );
+
+  async function showQueue() {
+    if (!labels) return;
+    const found = await guarded(() => get("/suggestions", { n: 5 }));
+    if (found) queue.replaceChildren(...found.results.map(line));
+    showPending();
+  }
+
+  function showPending() {
+    const count = state.fresh.size;
+    refit.disabled = count === 0;
+    refit.textContent = count ? `Refit with ${count} new label${count > 1 ? "s" : ""}` : "Refit";
+    pending.textContent = count ? "New labels count after the refit." : "Choose an instance and say what it is in truth.";
+  }
+
+  async function label(number, name) {
+    state.fresh.set(number, name);
+    outcome.textContent = "";
+    showPending();
+    await choose(number, false);
+    for (const row of [...queue.children, ...rows.children]) {
+      if (Number(row.dataset.number) === number) row.children[2].replaceWith(h("span", { class: "tag" }, `label ${name}`));
+    }
+    announce(`Instance ${number} labelled ${name}`);
+    detail.querySelector(`[aria-pressed="true"]`)?.focus();
+  }
+
+  async function fit() {
+    refit.disabled = true;
+    refit.textContent = "Refitting…";
+    const given = [...state.fresh].map(([number, name]) => ({ number, label: name }));
+    const changes = await guarded(() => post("/labels", { labels: given }));
+    if (!changes) return showPending();
+    state.fresh.clear();
+    outcome.textContent = `Refitted with ${changes.labelled} labels in ${changes.sweeps} sweeps. ${changes.changed} answers changed.`;
+    await Promise.all([showList(), showQueue(), state.chosen !== null ? choose(state.chosen, false) : null]);
+  }
+
+  async function download() {
+    const found = await guarded(() => get("/labels"));
+    if (!found) return;
+    const quoted = (value) => `"${String(value).replaceAll('"', '""')}"`;
+    const text = ["instance,label", ...found.labels.map((entry) => `${entry.number},${quoted(entry.label)}`)].join("\n");
+    const link = h("a", { href: URL.createObjectURL(new Blob([`${text}\n`], { type: "text/csv" })), download: "labels.csv" });
+    link.click();
+    URL.revokeObjectURL(link.href);
+  }
+
+  async function guarded(work) {
+    try {
+      return await work();
+    } catch (error) {
+      outcome.textContent = error.message;
+      announce(error.message);
+      if (!labels) throw error;
+      return null;
+    }
+  }
+
+  // ---------------------------------------------------------------- the start
+
+  main.replaceChildren(
+    h("div", { class: "intro" }, h("h1", {}, "Ensemble explorer"), h("p", { class: "hint" }, "See where classifiers disagree, what the fused answer makes of it, and what to label next.")),
+    h("div", { class: "grid ensemble" }, labels ? next : h("span"), list, h("div", { class: "stack aside" }, detail)),
+  );
+  await Promise.all([showList(), showQueue()]);
+}
