@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 SOURCES := $(wildcard cpp/*) CMakeLists.txt pyproject.toml
 DATA ?= ../shared/data
 
-.PHONY: help demo test bench lint format clean
+.PHONY: help demo test test-browser bench lint format clean
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -39,6 +39,12 @@ $(VENV)/.bench: $(VENV)/.test
 	@$(PIP) install $$($(BIN)/python tools/extras.py bench)
 	@touch $@
 
+$(VENV)/.browser: $(VENV)/.test
+	@echo "== browser tests: playwright, axe-core, Debian's chromium"
+	@$(PIP) install $$($(BIN)/python tools/extras.py browser)
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium; }
+	@touch $@
+
 demo: $(VENV)/.core     ## set up, then the three families on built-in data against their baselines
 	@$(BIN)/halfstep demo
 
@@ -47,6 +53,9 @@ test: $(VENV)/.test     ## set up, then all tests but the heavy suites
 
 bench: $(VENV)/.bench   ## set up the peers, then the tables of docs/benchmarks.md
 	@for script in wals plqmf cf_speed skills; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+
+test-browser: $(VENV)/.browser  ## the explorer in a real browser, against real servers
+	@$(BIN)/python -m pytest -m browser tests/browser
 
 lint: $(VENV)/.dev      ## ruff, mypy strict, clang-format
 	@$(BIN)/ruff check .

@@ -33,22 +33,19 @@ class Ranking:
         ]
         counts = [np.bincount(seen.indices, minlength=len(model._items)) for seen in rows]
         self.popularity = np.sum(counts, axis=0)
-        # Rows whose dot products are the scores: the factors, and biases where there are any.
-        self._scoring = (
-            model._scoring_rows() if hasattr(model, "_scoring_rows") else (model.user_factors_, model.item_factors_)
-        )
+        self._scoring = model._scoring_rows()  # rows whose dot products are the scores, biases included
         activity = np.concatenate([np.diff(seen.indptr) for seen in rows])
         self.users = Names(model._users, model.user_labels_, activity, settings.user_name)
         self.items = Names(model._items, model.item_labels_, self.popularity, settings.item_name)
 
     @property
-    def can_fold_in(self) -> bool:
+    def folds_items(self) -> bool:
         """Whether somebody new can be described by items alone, without ratings."""
         return "weights" in signature(self.model.recommend_for).parameters
 
     @property
     def can_explain(self) -> bool:
-        return self.can_fold_in and hasattr(self.model, "explain") and self.model._loss().is_quadratic
+        return self.folds_items and hasattr(self.model, "explain") and self.model._loss().is_quadratic
 
     def cost(self, rows: int = 1) -> int:
         """Multiply-adds to score every item for so many rows."""
@@ -114,6 +111,7 @@ class Ranking:
         n: int,
         *,
         weights: list[float] | None = None,
+        ratings: list[float] | None = None,
         how: str = "fold_in",
         candidates: list[Any] | None = None,
         exclude: list[Any] | None = None,
@@ -122,6 +120,10 @@ class Ranking:
     ) -> dict[str, Any]:
         """The best items for somebody new who has `items`; with `why`, the given items that speak most for each."""
         self._within(n, items=items, candidates=candidates, exclude=exclude)
+        if not self.folds_items:
+            return self._recommend_for_ratings(items, ratings, n)
+        if ratings is not None:
+            raise FieldError("ratings", "this model knows who has what, not ratings; use `weights`")
         if weights is not None and len(weights) != len(items):
             raise FieldError("weights", f"{len(weights)} given for {len(items)} items; give one for each item")
         if why and not self.can_explain:
@@ -143,6 +145,12 @@ class Ranking:
         for entry in ranked if why else ():
             entry["why"] = self._reasons(self.model.explain(items=given, item=entry["id"]), why)
         return {"items": ranked}
+
+    def _recommend_for_ratings(self, items: list[Any], ratings: list[float] | None, n: int) -> dict[str, Any]:
+        if ratings is None or len(ratings) != len(items):
+            raise FieldError("ratings", f"this model needs a rating for each of the {len(items)} items")
+        best = self.model.recommend_for(self._ids(items, "items"), ratings, n)
+        return {"items": self._ranked(_places(self.items, best.ids), best.scores)}
 
     def explain(self, item: Any, user: Any = None, items: list[Any] | None = None, n: int = 10) -> dict[str, Any]:
         """What each item somebody has contributes to the score of `item`, largest first."""
@@ -198,7 +206,7 @@ class Ranking:
 
     def vector(self, items: list[Any]) -> NDArray[Any]:
         """Factors of somebody new who has `items`, (d,)."""
-        if not self.can_fold_in:
+        if not self.folds_items:
             raise Problem(422, "this model cannot place somebody new from items alone; ask for a known user")
         rows = self.items.rows(items, "items")
         if not len(rows):
@@ -250,7 +258,7 @@ class Ranking:
         self.items.prepare()
         self.users.prepare()
         _ = self._map, self._lengths("users"), self._lengths("items")
-        if self.can_fold_in:
+        if self.folds_items:
             self.vector(self.items.index.take([0]).tolist())
 
     @cached_property

@@ -49,6 +49,7 @@ async def model(request: Request) -> Response:
         "version": __version__,
         "answers": served.answers,
         "sizes": served.sizes,
+        "fold_in": ("items" if served.ranking.folds_items else "ratings") if served.ranking else None,
         "classes": served.fusion.classes if served.fusion else None,
         "names": {"user": settings.user_name, "item": settings.item_name},
         "parameters": {name: value for name, value in parameters.items() if value is not None},

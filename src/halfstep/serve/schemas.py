@@ -48,6 +48,9 @@ class RecommendForBody(Body):
     weights: list[Annotated[float, Field(ge=0, allow_inf_nan=False)]] | None = Field(
         None, description="How much each of `items` counts; all alike when left out."
     )
+    ratings: list[Annotated[float, Field(allow_inf_nan=False)]] | None = Field(
+        None, description="For models of ratings: what somebody gave each of `items`."
+    )
     how: Literal["fold_in", "average"] = Field("fold_in", description="Exact row problem, or the mean item vector.")
     candidates: list[Id] | None = None
     exclude: list[Id] | None = None
@@ -231,6 +234,9 @@ class ModelFacts(BaseModel):
     version: str
     answers: list[str] = Field(description="Endpoints that this model serves.")
     sizes: dict[str, int]
+    fold_in: Literal["items", "ratings"] | None = Field(
+        None, description="What somebody new is described by: the items they have, or their ratings of items."
+    )
     classes: list[Any] | None = None
     names: dict[str, str] = Field(description="What one row and one column are called.")
     parameters: dict[str, Any]

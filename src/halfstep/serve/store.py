@@ -50,8 +50,7 @@ class Served:
         """The endpoints that this model serves."""
         paths: list[str] = []
         if self.ranking:
-            paths += ["/recommend", "/similar", "/profile", "/complete", "/map"]
-            paths += ["/recommend_for"] if self.ranking.can_fold_in else []
+            paths += ["/recommend", "/recommend_for", "/similar", "/profile", "/complete", "/map"]
             paths += ["/explain"] if self.ranking.can_explain else []
         paths += ["/predict"] if self.rating else []
         if self.fusion:

@@ -2,12 +2,12 @@
 
 import { get, latest, post } from "./api.js";
 import { combobox } from "./combobox.js";
-import { announce, bar, capital, debounced, h, percent, plural } from "./dom.js";
+import { a, announce, bar, capital, debounced, h, percent, plural } from "./dom.js";
 import { latentMap } from "./map.js";
 
 export async function mount(main, model) {
   const { user, item } = model.names;
-  const folds = model.answers.includes("/recommend_for");
+  const folds = model.fold_in === "items";
   const explains = model.answers.includes("/explain");
   const state = { have: [], user: null, n: 10, diversity: 0 };
   const newest = latest();
@@ -18,7 +18,7 @@ export async function mount(main, model) {
   const offers = h("div", { class: "chips" });
   const wanted = combobox({
     label: `Your ${plural(item)}`,
-    placeholder: `Type a ${item}…`,
+    placeholder: `Type ${a(item)}…`,
     complete: async (q, signal) => {
       const found = await get("/complete", { q, n: 8 + state.have.length, of: "items" }, signal);
       return found.results.filter((entry) => !has(entry)).slice(0, 8);
@@ -28,7 +28,7 @@ export async function mount(main, model) {
   });
   const from = combobox({
     label: folds ? `Or start from a known ${user}` : capital(user),
-    placeholder: `Type the name of a known ${user}…`,
+    placeholder: `Type ${a(user)}…`,
     complete: async (q, signal) => (await get("/complete", { q, n: 8, of: "users" }, signal)).results,
     choose: jump,
   });
@@ -78,7 +78,7 @@ export async function mount(main, model) {
   const near = h("section", { class: "card", "aria-labelledby": "near-title" }, h("h2", { id: "near-title" }, `Similar ${plural(user)}`), people);
   near.hidden = true;
   main.replaceChildren(
-    h("div", { class: "intro" }, h("h1", {}, `${capital(item)} explorer`), h("p", { class: "hint" }, folds ? `Say which ${plural(item)} you have; see what goes with them, and why.` : `Choose a ${user}; see what fits.`)),
+    h("div", { class: "intro" }, h("h1", {}, `${capital(item)} explorer`), h("p", { class: "hint" }, folds ? `Say which ${plural(item)} you have; see what goes with them, and why.` : `Choose ${a(user)}; see what fits.`)),
     h("div", { class: "grid" }, given, best, h("div", { class: "stack aside" }, place, near)),
   );
 
@@ -181,7 +181,7 @@ export async function mount(main, model) {
     best.classList.remove("busy");
     list.replaceChildren();
     near.hidden = true;
-    note.replaceChildren(h("p", { class: "hint" }, folds ? `Add a ${item} to begin. Recommendations follow as you type and choose.` : `Choose a ${user} to begin.`));
+    note.replaceChildren(h("p", { class: "hint" }, folds ? `Add ${a(item)} to begin. Recommendations follow as you type and choose.` : `Choose ${a(user)} to begin.`));
     title.textContent = `Recommended ${plural(item)}`;
     map.mark({ have: [], best: [], near: [], you: null }, `Map of ${plural(item)}; nothing chosen yet`);
   }

@@ -1,0 +1,68 @@
+"""Everybody can use the pages: axe-core finds nothing serious, in light and dark, on a desk and on a phone."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+HAVE = quote(json.dumps({"have": ["Python", "SQL"], "n": 5}))
+SIZES = [(1440, 900), (390, 844)]
+
+
+def findings(page: Any) -> list[str]:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    found = axe.run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}).response
+    return [
+        f"{entry['impact']}: {entry['help']}: {node['html'][:200]} {node.get('failureSummary', '')}"
+        for entry in found["violations"]
+        for node in entry["nodes"]
+        if entry["impact"] in ("moderate", "serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize(
+    ("server", "path", "ready"),
+    [
+        ("skills", "/", ".empty p"),
+        ("skills", f"/#{HAVE}", ".ranking li"),
+        ("skills", "/docs", "details summary"),
+        ("ensemble", "/", ".scroll tbody tr"),
+    ],
+)
+def test_nothing_serious(
+    request: pytest.FixtureRequest,
+    open_page: Callable[..., Any],
+    server: str,
+    path: str,
+    ready: str,
+    width: int,
+    height: int,
+    scheme: str,
+) -> None:
+    page = open_page(request.getfixturevalue(server) + path, width=width, height=height, scheme=scheme)
+    page.locator(ready).first.wait_for()
+    if ready == ".ranking li":
+        page.locator("summary").first.click()
+        page.locator(".parts dt").first.wait_for()
+        page.get_by_role("combobox").first.click()
+        page.get_by_role("option").first.wait_for()
+    if ready == "details summary":
+        page.locator("summary", has_text="/recommend_for").click()
+    assert page.evaluate("document.documentElement.dataset.theme") == scheme
+    assert findings(page) == []
+    wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert wider <= 0, "the page scrolls sideways"
+
+
+def test_the_theme_can_be_changed_and_is_kept(skills: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(skills)
+    page.get_by_role("button", name="Dark").click()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.reload()
+    page.get_by_role("button", name="Light").wait_for()

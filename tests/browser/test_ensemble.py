@@ -1,0 +1,68 @@
+"""Looking at an ensemble: instances by difficulty, votes, labels, a refit."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+expect = pytest.importorskip("playwright.sync_api").expect
+
+pytestmark = pytest.mark.browser
+
+
+def numbers(page: Any) -> list[str]:
+    return page.locator("#list-title ~ ol button").all_inner_texts()
+
+
+def test_instances_are_browsed_by_difficulty_and_otherwise(ensemble: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(ensemble)
+    page.locator("#list-title ~ ol li").nth(14).wait_for()
+    hardest = numbers(page)
+    page.get_by_label("Order").select_option("number")
+    expect(page.locator("#list-title ~ ol button").first).to_have_text("No. 0")
+    assert hardest != numbers(page) == [f"No. {k}" for k in range(15)]
+    page.get_by_role("button", name="Next").click()
+    expect(page.locator("#list-title ~ ol button").first).to_have_text("No. 15")
+    page.get_by_label("Show").select_option("labelled")
+    page.get_by_text("1 to 15 of 24", exact=True).wait_for()
+    assert page.locator("#list-title ~ ol .tag").count() == 15
+
+
+def test_every_vote_is_shown_with_the_fused_answer(ensemble: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(ensemble)
+    row = page.locator("#list-title ~ ol li").nth(3)
+    row.wait_for()
+    name = row.get_by_role("button").inner_text().removeprefix("No. ")
+    row.get_by_role("button").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name=f"Instance {name}").wait_for()
+    assert page.locator(".scroll tbody tr").count() == 9
+    shares = [int(text.removesuffix(" %")) for text in page.locator(".fused-row b").all_inner_texts()]
+    assert 99 <= sum(shares) <= 101
+
+
+def test_suggested_instances_are_labelled_and_the_model_refitted(ensemble: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(ensemble)
+    queue = page.locator("#next-title ~ ol li")
+    queue.nth(4).wait_for()
+    refit = page.get_by_role("button", name="Refit")
+    assert refit.is_disabled()
+    known = page.request.get(f"{ensemble}/labels").json()["labels"]
+    for place, label in ((0, "ham"), (1, "spam")):
+        button = queue.nth(place).get_by_role("button")
+        number = button.inner_text().removeprefix("No. ")
+        button.click()
+        group = page.get_by_role("group", name=f"Label of instance {number}")
+        group.get_by_role("button", name=label).click()
+        page.get_by_role("button", name=f"Refit with {place + 1} new label").wait_for()
+    before = [button.inner_text() for button in queue.get_by_role("button").all()]
+    page.get_by_role("button", name="Refit with 2 new labels").click()
+    page.get_by_text(f"Refitted with {len(known) + 2} labels").wait_for()
+    expect(queue.get_by_role("button").first).not_to_have_text(before[0])
+    after = [button.inner_text() for button in queue.get_by_role("button").all()]
+    assert not set(before[:2]) & set(after)
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save labels as CSV").click()
+    lines = saved.value.path().read_text().splitlines()
+    assert lines[0] == "instance,label"
+    assert len(lines) == 1 + len(known) + 2

@@ -1,0 +1,180 @@
+"""Finding skills: type, choose, read the reasons, move the sliders, jump to an occupation; by mouse and by keyboard."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+expect = pytest.importorskip("playwright.sync_api").expect
+
+pytestmark = pytest.mark.browser
+
+
+def names(page: Any) -> list[str]:
+    return page.locator(".ranking .name").all_inner_texts()
+
+
+def address(base: str, **state: Any) -> str:
+    return f"{base}/#{quote(json.dumps(state))}"
+
+
+def chosen(page: Any) -> list[str]:
+    return page.locator(".chip span").all_inner_texts()
+
+
+def test_the_keyboard_alone_finds_and_removes_skills(skills: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(skills)
+    field = page.get_by_role("combobox", name="Your skills")
+    field.focus()
+    page.keyboard.type("pyt")
+    page.get_by_role("option", name="Python").wait_for()
+    assert field.get_attribute("aria-expanded") == "true"
+    active = field.get_attribute("aria-activedescendant")
+    assert page.locator(f"#{active}").inner_text() == "Python"
+    page.keyboard.press("Enter")
+    page.locator(".ranking li").first.wait_for()
+    page.keyboard.type("sql")
+    page.get_by_role("option", name="SQL", exact=True).wait_for()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Home")
+    page.keyboard.press("Enter")
+    expect(page.locator(".chip")).to_have_count(2)
+    assert chosen(page) == ["Python", "SQL"]
+    page.keyboard.press("ArrowDown")
+    page.get_by_role("option").first.wait_for()
+    page.keyboard.press("Escape")
+    assert field.get_attribute("aria-expanded") == "false"
+    page.keyboard.press("Backspace")
+    expect(page.locator(".chip")).to_have_count(1)
+    assert chosen(page) == ["Python"]
+
+
+def test_typing_errors_still_find_something(skills: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(skills)
+    page.get_by_role("combobox", name="Your skills").press_sequentially("comunication")
+    expect(page.get_by_role("option").first).to_contain_text("communication")
+
+
+def test_recommendations_come_with_reasons_that_follow_the_choice(skills: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(address(skills, have=["Python", "SQL"], n=5))
+    page.locator(".because").first.wait_for()
+    assert len(names(page)) == 5
+    assert "because of" in page.locator(".because").first.inner_text()
+    before = names(page)
+    added = before[2]
+    page.get_by_role("button", name=f"Add {added}").click()
+    expect(page.locator(".ranking .name").get_by_text(added, exact=True)).to_have_count(0)
+    assert chosen(page) == ["Python", "SQL", added]
+    page.locator("summary").first.click()
+    page.locator(".parts dt").first.wait_for()
+    assert set(page.locator(".parts dt").all_inner_texts()) == {"Python", "SQL", added}
+
+
+def test_the_sliders_change_length_and_order(skills: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(address(skills, have=["Python", "SQL"], n=6))
+    page.locator(".ranking li").nth(5).wait_for()
+    plain = names(page)
+    count = page.get_by_role("slider", name="How many skills")
+    count.focus()
+    page.keyboard.press("ArrowRight")
+    page.locator(".ranking li").nth(6).wait_for()
+    assert names(page)[:6] == plain
+    page.get_by_role("slider", name="Diversity").fill("0.9")
+    expect(page.locator(".ranking .name")).not_to_have_text(names(page))
+    assert names(page)[0] == plain[0]
+    assert names(page)[:6] != plain
+
+
+def test_similar_occupations_can_be_jumped_to(skills: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(address(skills, have=["Python", "SQL", "statistics"]))
+    similar = page.locator(".neighbours button").first
+    similar.wait_for()
+    name = similar.inner_text()
+    similar.click()
+    page.get_by_role("heading", name=f"For {name}").wait_for()
+    assert len(chosen(page)) > 3
+
+
+def test_starting_from_a_known_occupation(skills: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(skills)
+    page.get_by_role("combobox", name="Or start from a known occupation").press_sequentially("econom")
+    page.get_by_role("option", name="Economist").click()
+    page.get_by_role("heading", name="For Economist").wait_for()
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_text("Add a skill to begin").wait_for()
+    assert chosen(page) == []
+
+
+def test_the_map_shows_where_you_are_and_takes_clicks(skills: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(address(skills, have=["Python", "SQL"]))
+    page.locator(".ranking li").first.wait_for()
+    canvas = page.get_by_role("img", name="nearest recommendations")
+    drawn = canvas.evaluate(
+        """canvas => {
+            const ink = getComputedStyle(document.documentElement).getPropertyValue('--warm').trim();
+            const [r, g, b] = [1, 3, 5].map(k => parseInt(ink.slice(k, k + 2), 16));
+            const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+            let count = 0;
+            for (let k = 0; k < data.length; k += 4) count += data[k] === r && data[k + 1] === g && data[k + 2] === b;
+            return count;
+        }"""
+    )
+    assert drawn > 100  # two squares of ten by ten pixels, less what lies above them
+    page.get_by_role("button", name="Zoom in").click()
+    page.get_by_role("button", name="Whole map").click()
+    before = len(chosen(page))
+    box = canvas.bounding_box()
+    for x in range(5, 100, 5):  # somewhere on the way across there is an item
+        for y in (35, 45, 55, 65):
+            canvas.click(position={"x": box["width"] * x / 100, "y": box["height"] * y / 100})
+            if len(chosen(page)) > before or page.get_by_role("heading", name="For ").count():
+                return
+    raise AssertionError("no click on the map did anything")
+
+
+def test_an_address_can_be_kept_and_a_strange_one_does_no_harm(skills: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(address(skills, have=["Python"], n=3, diversity=0.5))
+    page.locator(".ranking li").nth(2).wait_for()
+    kept = page.url
+    again = open_page(kept)
+    again.locator(".ranking li").nth(2).wait_for()
+    assert names(again) == names(page)
+    strange = open_page(address(skills, have=["no such skill"]), allow="404")
+    strange.get_by_text("Add a skill to begin").wait_for()
+
+
+def test_ratings_have_a_page_too(ratings: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(ratings)
+    page.get_by_role("combobox", name="User").press_sequentially("user 7")
+    page.get_by_role("option", name="user 7", exact=True).click()
+    page.get_by_role("heading", name="For user 7").wait_for()
+    page.locator(".ranking li").first.wait_for()
+    page.locator(".neighbours button").first.click()
+    expect(page.locator("#best-title")).not_to_have_text("For user 7")
+
+
+def test_a_key_is_asked_for_and_remembered(locked: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(locked, allow="401")
+    page.get_by_label("Key").fill("wrong")
+    page.get_by_role("button", name="Open").click()
+    page.get_by_role("heading", name="This server asks for a key").wait_for()
+    page.get_by_label("Key").fill("open sesame")
+    page.get_by_role("button", name="Open").click()
+    page.get_by_role("combobox", name="Your items").wait_for()
+    page.reload()
+    page.get_by_role("combobox", name="Your items").wait_for()
+
+
+def test_the_page_of_the_api_sends_requests(skills: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(f"{skills}/docs", allow="404")
+    page.locator("summary", has_text="/recommend_for").click()
+    form = page.locator("details[open]")
+    form.get_by_role("button", name="Send").click()
+    form.locator("pre").wait_for()
+    assert form.locator("pre").inner_text().startswith("200 in ")
+    form.get_by_label("Body").fill('{"items": ["Pyton"]}')
+    form.get_by_role("button", name="Send").click()
+    form.locator("pre", has_text="404 in ").wait_for()
+    assert "Did you mean 'Python'?" in form.locator("pre").inner_text()
