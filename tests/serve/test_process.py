@@ -36,18 +36,6 @@ def test_impossible_addresses_and_files(skills_file: Path, tmp_path: Path) -> No
         run(tmp_path / "none.safetensors")
 
 
-def test_requests_under_way_finish_when_the_server_is_told_to_stop(skills_file: Path, start_server) -> None:
-    url, process, log = start_server(skills_file)
-    assert httpx.get(url + "/ready").json() == {"status": "ready"}
-    with httpx.Client() as client:
-        assert client.get(url + "/recommend?user=Economist").status_code == 200
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(20) in (0, -signal.SIGTERM)
-    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
-    assert lines[-1]["event"] in ("stopped", f"Finished server process [{process.pid}]")
-    assert not any(line["level"] == "error" for line in lines)
-
-
 def test_several_workers_share_the_model_and_their_counters(skills_file: Path, start_server) -> None:
     url, process, _ = start_server(skills_file, '{"port": 0, "workers": 2}')
     for _ in range(20):
@@ -86,30 +74,6 @@ def test_a_reload_drops_no_request(skills: WALS, tmp_path: Path, start_server) -
     assert log.read_text().count("model reloaded") >= 2
 
 
-def test_answers_asked_for_at_once_are_those_asked_for_one_by_one(
-    skills: WALS, skills_file: Path, start_server
-) -> None:
-    url, _, _ = start_server(skills_file)
-    users = skills.user_ids_.tolist()
-
-    async def all_at_once() -> list[httpx.Response]:
-        async with httpx.AsyncClient() as client:
-            asked = [client.get(url + "/recommend", params={"user": u, "n": 1 + k % 3}) for k, u in enumerate(users)]
-            return await asyncio.gather(*asked)
-
-    for k, (user, answer) in enumerate(zip(users, asyncio.run(all_at_once()), strict=True)):
-        expected = skills.recommend(user, 1 + k % 3)
-        assert [entry["id"] for entry in answer.json()["items"]] == expected.ids.tolist()
-
-
-def test_a_client_that_sends_nothing_is_let_go(skills_file: Path, start_server) -> None:
-    url, _, _ = start_server(skills_file, '{"port": 0, "timeout": 0.3}')
-    port = int(url.rsplit(":", 1)[1])
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as slow:
-        slow.sendall(b"POST /recommend HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\n{")
-        assert slow.recv(1000).startswith(b"HTTP/1.1 408")
-
-
 def test_an_open_address_without_a_key_is_warned_about(skills_file: Path) -> None:
     command = [sys.executable, "-c", RUN, str(skills_file), '{"port": 0, "host": "0.0.0.0"}']
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
@@ -119,3 +83,28 @@ def test_an_open_address_without_a_key_is_warned_about(skills_file: Path) -> Non
     process.communicate(timeout=20)
     assert lines[0].startswith("halfstep serves ")
     assert lines[1] == "warning: everybody who can reach this address can use it; give an api_key\n"
+
+
+def test_the_life_of_one_server(skills: WALS, skills_file: Path, start_server) -> None:
+    url, process, log = start_server(skills_file, '{"port": 0, "timeout": 3}')
+    assert httpx.get(url + "/ready").json() == {"status": "ready"}
+    users = skills.user_ids_.tolist()
+
+    async def all_at_once() -> list[httpx.Response]:
+        async with httpx.AsyncClient(timeout=30) as client:
+            asked = [client.get(url + "/recommend", params={"user": u, "n": 1 + k % 3}) for k, u in enumerate(users)]
+            return await asyncio.gather(*asked)
+
+    for k, (user, answer) in enumerate(zip(users, asyncio.run(all_at_once()), strict=True)):
+        expected = skills.recommend(user, 1 + k % 3)  # asked for together, they are scored together
+        assert [entry["id"] for entry in answer.json()["items"]] == expected.ids.tolist()
+
+    with socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), timeout=30) as slow:
+        slow.sendall(b"POST /recommend HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\n{")
+        assert slow.recv(1000).startswith(b"HTTP/1.1 408")
+
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) in (0, -signal.SIGTERM)
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    assert any(line["event"] == "stopped" for line in lines)
+    assert not any(line["level"] == "error" for line in lines)
