@@ -62,6 +62,12 @@ def resident(pid: int) -> float:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
+def cpu_seconds(pid: int) -> float:
+    """Processor time that a process has used, which does not depend on who else uses the machine."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 async def watch(pid: int, until: float, memory: list[float], every: float) -> None:
     while time.perf_counter() < until:
         memory.append(round(resident(pid), 1))
@@ -75,6 +81,7 @@ async def load(port: int, pid: int, options: argparse.Namespace) -> dict[str, ob
     await asyncio.gather(*(client(port, options.users, soon, k, warm, errors) for k in range(options.connections)))
     times: list[float] = []
     memory: list[float] = []
+    used = cpu_seconds(pid)
     started = time.perf_counter()
     until = started + options.seconds
     clients = [client(port, options.users, until, 1000 + k, times, errors) for k in range(options.connections)]
@@ -91,6 +98,8 @@ async def load(port: int, pid: int, options: argparse.Namespace) -> dict[str, ob
             name: round(float(np.percentile(ms, q)), 2)
             for name, q in (("p50", 50), ("p95", 95), ("p99", 99), ("max", 100))
         },
+        "server_cpu_ms_per_request": round(1000 * (cpu_seconds(pid) - used) / len(times), 3),
+        "load_average": os.getloadavg()[0],
         "memory_mb": [*memory, round(resident(pid), 1)],
     }
 
