@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from inspect import signature
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -102,8 +103,11 @@ class Ranking:
                 diversity=diversity,
             )
             places, scores = _places(self.items, best.ids), best.scores
+        there = places >= 0  # the padding of short lists is left out
+        items = iter(_scored(self.items, places[there], scores[there]))
+        lengths = there.sum(axis=1).tolist()
         known = self.users.describe(rows)
-        return [{"user": user, "items": self._ranked(p, s)} for user, p, s in zip(known, places, scores, strict=True)]
+        return [{"user": user, "items": list(islice(items, n))} for user, n in zip(known, lengths, strict=True)]
 
     def recommend_for(
         self,
@@ -141,7 +145,7 @@ class Ranking:
             exclude=self._ids(exclude, "exclude") or (),
             diversity=diversity,
         )
-        ranked = self._ranked(_places(self.items, best.ids), best.scores)
+        ranked = _scored(self.items, self.items.index.find(best.ids), best.scores)
         for entry in ranked if why else ():
             entry["why"] = self._reasons(self.model.explain(items=given, item=entry["id"]), why)
         return {"items": ranked}
@@ -150,7 +154,7 @@ class Ranking:
         if ratings is None or len(ratings) != len(items):
             raise FieldError("ratings", f"this model needs a rating for each of the {len(items)} items")
         best = self.model.recommend_for(self._ids(items, "items"), ratings, n)
-        return {"items": self._ranked(_places(self.items, best.ids), best.scores)}
+        return {"items": _scored(self.items, self.items.index.find(best.ids), best.scores)}
 
     def explain(self, item: Any, user: Any = None, items: list[Any] | None = None, n: int = 10) -> dict[str, Any]:
         """What each item somebody has contributes to the score of `item`, largest first."""
@@ -288,10 +292,6 @@ class Ranking:
 
     def _ids(self, given: list[Any] | None, field: str) -> list[Any] | None:
         return None if given is None else list(self.items.index.take(self.items.rows(given, field)).tolist())
-
-    def _ranked(self, places: NDArray[Any], scores: NDArray[Any]) -> list[dict[str, Any]]:
-        there = places >= 0
-        return _scored(self.items, places[there], scores[there])
 
     def _reasons(self, parts: Any, n: int) -> list[dict[str, Any]]:
         rows = self.items.index.find(parts.ids[:n])
