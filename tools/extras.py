@@ -6,4 +6,4 @@ from pathlib import Path
 
 project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
 for extra in sys.argv[1:]:
-    print(*project["optional-dependencies"][extra], sep="\n")
+    print(*(need.replace(" ", "") for need in project["optional-dependencies"][extra]), sep="\n")
