@@ -78,7 +78,7 @@ def interactions_from_frame(
     asked: dict[Role, str | Literal[False] | None] = {
         "user": user, "item": item, "weight": weight, "timestamp": timestamp,
     }  # fmt: skip
-    names = _choose(asked, table.collect_schema().names())
+    names = choose_columns(asked, table.collect_schema().names())
     eager = _collect(table.select(list(names.values())))
     return Columns(
         users=eager[names["user"]].to_native(),
@@ -137,7 +137,7 @@ def _collect(table: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
     return table.collect() if isinstance(table, nw.LazyFrame) else table
 
 
-def _choose(asked: dict[Role, str | Literal[False] | None], found: list[str]) -> dict[Role, str]:
+def choose_columns(asked: dict[Role, str | Literal[False] | None], found: list[str]) -> dict[Role, str]:
     """The column of each role; roles that are optional and absent are left out."""
     names: dict[Role, str] = {}
     for role, column in asked.items():

@@ -14,9 +14,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from halfstep import losses, persistence
+from halfstep.cluster import OnCluster
 from halfstep.engine import LocalEngine, Outcome, Problem, Side, Solver, alternate
 from halfstep.engine.alternate import Callback, measure
-from halfstep.engine.initial import INITS, initial_factors, seed_from
+from halfstep.engine.initial import INITS, seed_from
 from halfstep.engine.local import gram_matrix, solve_rows, thread_count
 from halfstep.engine.problem import METHODS, scaled_penalty
 from halfstep.errors import check_number, one_of
@@ -37,7 +38,7 @@ class Explanation(NamedTuple):
     contributions: NDArray[np.float64]
 
 
-class WALS(WALSPlots, Recommender, BaseEstimator):  # type: ignore[misc]
+class WALS(WALSPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[misc]
     """Weighted alternating least squares for implicit feedback; users x items.
 
     Minimises, over user factors u_i and item factors v_j of length `rank`,
@@ -135,8 +136,9 @@ class WALS(WALSPlots, Recommender, BaseEstimator):  # type: ignore[misc]
         """Fit to interactions.
 
         X : scipy sparse matrix or 2-D array of weights (users x items, 0 is unobserved), `Interactions`, or a frame
-            (pandas, polars, pyarrow) with a row for each pair. `user`, `item`, `weight` name its columns; they are
-            detected from common names when left out, and weights are 1 without such a column.
+            (pandas, polars, pyarrow; with `SparkEngine` a Spark DataFrame) with a row for each pair. `user`, `item`,
+            `weight` name its columns; they are detected from common names when left out, and weights are 1 without
+            such a column.
         y : ignored, for scikit-learn.
         keep_on_interrupt : Ctrl-C (an interrupted cell of a notebook) ends the fit with the last finished half-step
             instead of an error, once there is a finished sweep; `interrupted_` says so.
@@ -144,13 +146,15 @@ class WALS(WALSPlots, Recommender, BaseEstimator):  # type: ignore[misc]
         Repeated cells are summed; weights of zero count as unobserved.
         """
         self._check_parameters()
-        table = read_table(X, user=user, item=item, weight=weight, dtype=self._number())
+        engine = self.engine or LocalEngine(self.n_threads)
+        columns = {"user": user, "item": item, "weight": weight, "dtype": self._number()}
+        table = self._read_frame(engine, X, columns) if engine.distributed else read_table(X, **columns)
         problem = self._problem(table.observations)
         seed = seed_from(self.random_state)
-        best: tuple[Outcome, list[NDArray[Any]]] | None = None
+        best: tuple[Outcome, Any] | None = None
         for restart in range(self.n_init):
-            factors, order = self._start(table, seed + restart)
-            session = (self.engine or LocalEngine(self.n_threads)).open(problem, factors, Solver(self.solver))
+            factors, order = self._start(engine, table, seed + restart)
+            session = engine.open(problem, factors, Solver(self.solver))
             outcome = alternate(
                 session,
                 order=order,
@@ -164,11 +168,16 @@ class WALS(WALSPlots, Recommender, BaseEstimator):  # type: ignore[misc]
                 label="WALS",
             )
             if best is None or outcome.objective < best[0].objective:
-                best = outcome, session.factors
+                best = outcome, session
             if outcome.interrupted:
                 break
         assert best is not None
-        self._set_fitted(table, *best)
+        outcome, session = best
+        if engine.distributed:
+            self._set_on_cluster(engine, table, session, self._problem)
+            self._set_outcome(outcome)
+        else:
+            self._set_fitted(table, outcome, session.factors)
         return self
 
     def partial_fit(
@@ -200,12 +209,15 @@ class WALS(WALSPlots, Recommender, BaseEstimator):  # type: ignore[misc]
         self._set_fitted(table, outcome, rows)
         return self
 
-    def transform(self, X: Any) -> NDArray[Any]:
+    def transform(self, X: Any) -> Any:
         """Factors of new users from their interactions, (rows, rank): the exact row problem against the fitted items.
 
-        X : sparse matrix or array of weights over the fitted items, in their order.
+        X : sparse matrix or array of weights over the fitted items, in their order. After a fit by `SparkEngine`: a
+            Spark DataFrame like that of the fit; the answer is a DataFrame (user, factors).
         """
         check_is_fitted(self)
+        if self._cluster is not None:
+            return self._cluster.fold_in(X)
         X = _with_columns(X, len(self._items))
         if not _any(X):  # the best row without interactions is zero
             return np.zeros((X.shape[0], self.rank), self._number())
@@ -319,19 +331,25 @@ class WALS(WALSPlots, Recommender, BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, its ids and its interactions as one safetensors file; `halfstep.load` reads it back."""
         check_is_fitted(self)
-        params = {
-            k: v for k, v in self.get_params(deep=False).items() if k not in ("callbacks", "engine", "random_state")
-        }
-        params["loss"] = self._loss()
-        if isinstance(self.random_state, (int, np.integer)):
-            params["random_state"] = int(self.random_state)
+        params = self._saved_params() | {"loss": self._loss()}
         arrays = {
             "user_factors": self.user_factors_,
             "item_factors": self.item_factors_,
             **to_arrays(self._table(), self._number()),
         }
-        meta = {"history": self.history_, "objective": self.objective_, "converged": self.converged_}
-        persistence.save(path, "WALS", params, arrays, meta, {"user": self._users, "item": self._items})
+        persistence.save(path, "WALS", params, arrays, self._meta(), {"user": self._users, "item": self._items})
+
+    def _saved_params(self) -> dict[str, Any]:
+        """Parameters that a file can keep, the loss as plain values."""
+        params = {
+            k: v for k, v in self.get_params(deep=False).items() if k not in ("callbacks", "engine", "random_state")
+        }
+        if isinstance(self.random_state, (int, np.integer)):
+            params["random_state"] = int(self.random_state)
+        return params | {"loss": self._loss().to_dict()}
+
+    def _meta(self) -> dict[str, Any]:
+        return {"history": self.history_, "objective": self.objective_, "converged": self.converged_}
 
     @classmethod
     def _from_saved(cls, saved: persistence.Saved) -> WALS:
@@ -377,7 +395,9 @@ class WALS(WALSPlots, Recommender, BaseEstimator):  # type: ignore[misc]
         sides = (self._side(0, cells, None), self._side(1, cells.T, None))
         return Problem(cells, sides, self._loss(), float(self.background))
 
-    def _start(self, table: Table, seed: int) -> tuple[list[NDArray[Any]], tuple[int, int]]:
+    def _start(self, engine: Any, table: Table, seed: int) -> tuple[Any, tuple[int, int]]:
+        if self.warm_start and engine.distributed:
+            raise ValueError("warm_start=True is not for SparkEngine; it has checkpoint= and resume=True.")
         if self.warm_start and hasattr(self, "user_factors_"):
             if self._users != table.users or self._items != table.items or self.user_factors_.shape[1] != self.rank:
                 raise ValueError(
@@ -385,7 +405,10 @@ class WALS(WALSPlots, Recommender, BaseEstimator):  # type: ignore[misc]
                 )
             factors = [self.user_factors_.astype(self._number()), self.item_factors_.astype(self._number())]
             return factors, (1, 0)
-        return initial_factors(table.observations, self.rank, self.init, seed, self._number())
+        start: tuple[Any, tuple[int, int]] = engine.start(
+            table.observations, self.rank, self.init, seed, self._number()
+        )
+        return start
 
     def _solve(
         self, cells: Observations, side: int, own: NDArray[Any], other: NDArray[Any], rows: NDArray[Any]
@@ -455,16 +478,20 @@ class WALS(WALSPlots, Recommender, BaseEstimator):  # type: ignore[misc]
 
     def _set_fitted(self, table: Table, outcome: Outcome, factors: list[NDArray[Any]]) -> None:
         self.user_factors_, self.item_factors_ = factors
+        self._cluster = None
         self._cells = table.observations
         self._users, self._items = table.users, table.items
         self.user_labels_, self.item_labels_ = table.user_labels, table.item_labels
         self._gram = None
+        self.n_features_in_ = len(self._items)
+        self._set_outcome(outcome)
+
+    def _set_outcome(self, outcome: Outcome) -> None:
         self.history_ = [record | {"error_reduction": 1.0 - record["rmse"]} for record in outcome.history]
         self.objective_ = outcome.objective
         self.n_iter_ = len(outcome.history)
         self.converged_ = outcome.converged
         self.interrupted_ = outcome.interrupted
-        self.n_features_in_ = len(self._items)
 
 
 def _any(X: Any) -> bool:

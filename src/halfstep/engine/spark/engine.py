@@ -1,0 +1,209 @@
+"""Where fits on a cluster begin: what the engine is told, the checks before any work, where factors start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+import halfstep
+from halfstep.engine.initial import initial_scale
+from halfstep.engine.local import gram_matrix
+from halfstep.engine.problem import Problem, Solver
+from halfstep.engine.spark import tasks
+from halfstep.engine.spark.cells import DistributedCells, distribute, kept, keyed
+from halfstep.engine.spark.checkpoint import Checkpoints, fingerprint_of
+from halfstep.engine.spark.numbering import Numbering, number_ids
+from halfstep.engine.spark.session import DistributedSession, Factors, tree_sum
+from halfstep.engine.spark.tasks import Array, Summary
+from halfstep.errors import check_number, require
+
+_MIN_SPLIT = 8192  # cells; a shorter row is never worth a second round trip
+
+_SHIP = (
+    "On one machine, set the environment variable PYSPARK_PYTHON to sys.executable before the session starts. On a "
+    "cluster, install the same version on every node, or ship an environment: pack one that has halfstep and pyspark "
+    "(conda-pack or venv-pack), then set spark.archives=environment.tar.gz#environment and "
+    "PYSPARK_PYTHON=./environment/bin/python before the session starts."
+)
+
+
+@dataclass(frozen=True)
+class RandomStart:
+    """One side filled at random, row by row from the seed; the other at zero."""
+
+    side: int
+    d: int
+    scale: float
+    seed: int
+    dtype: Any
+
+
+@dataclass(frozen=True)
+class SparkEngine:
+    """Runs half-steps on Apache Spark. `WALS(engine=SparkEngine(spark)).fit(df)` takes a Spark DataFrame.
+
+    Parameters
+    ----------
+    spark : a SparkSession.
+    blocks : into how many blocks the rows of each side are cut; None is twice the default parallelism.
+    checkpoint : folder that all nodes reach (HDFS, object store, shared disk); the factors are written there every
+        `every` sweeps, which also bounds what has to be made again after a loss. None is no checkpoints.
+    resume : continue from the newest checkpoint of the same data and parameters; without one, start from the beginning.
+    broadcast_limit : bytes; a side whose factors take no more goes whole to every executor, a larger one is sent row by
+        row to the partitions that need them.
+    split : rows with more cells than that are cut into pieces (squared loss only); None is half a block's share of the
+        cells, at least 8192.
+    """
+
+    spark: Any
+    blocks: int | None = None
+    checkpoint: str | None = None
+    every: int = 5
+    resume: bool = False
+    broadcast_limit: int = 16 * 2**20
+    split: int | None = None
+    distributed: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        require("pyspark", "spark")
+        require("pyarrow", "spark")
+        for name, low in (("blocks", 1), ("every", 1), ("broadcast_limit", 0), ("split", 1)):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), at_least=low, whole=True)
+        if self.resume and self.checkpoint is None:
+            raise ValueError("resume=True needs `checkpoint`, the folder that the lost fit wrote to.")
+        if not _is_classic(self.spark):
+            raise TypeError(
+                f"spark={self.spark!r} must be a SparkSession with a SparkContext; sessions of Spark Connect have "
+                "none: run the fit where the driver is."
+            )
+
+    def __deepcopy__(self, memo: Any) -> SparkEngine:
+        return self  # scikit-learn copies parameters; a cluster is not copied
+
+    @property
+    def n_blocks(self) -> int:
+        return self.blocks or 2 * int(self.spark.sparkContext.defaultParallelism)
+
+    # ------------------------------------------------------------------ data
+
+    def distribute(
+        self, source: Any, n_rows: int, fingerprint: str, *, duplicates: str, dtype: Any, splits: bool
+    ) -> tuple[DistributedCells, tuple[Numbering, Numbering]]:
+        """Cells and numberings of both sides from a checked DataFrame (id0, id1[, weight][, target]).
+
+        n_rows : its rows. splits : whether long rows may be cut into pieces.
+        """
+        self.check_executors()
+        blocks = self.n_blocks
+        split = (self.split or max(_MIN_SPLIT, n_rows // (2 * blocks))) if splits else 0
+        numberings = (
+            number_ids(source, "id0", n_rows, blocks, blocks, split),
+            number_ids(source, "id1", n_rows, blocks, blocks, split),
+        )
+        return self.place(source, numberings, fingerprint, duplicates=duplicates, dtype=dtype), numberings
+
+    def place(
+        self, source: Any, numberings: tuple[Numbering, Numbering], fingerprint: str, *, duplicates: str, dtype: Any
+    ) -> DistributedCells:
+        """Cells of a DataFrame whose ids are numbered already."""
+        numbered = source
+        for side, numbering in enumerate(numberings):
+            found = numbering.frame.withColumnsRenamed({"id": f"id{side}", "position": f"row{side}"})
+            numbered = numbered.join(found, f"id{side}")
+        layouts = (numberings[0].layout, numberings[1].layout)
+        return distribute(numbered, layouts, duplicates, dtype, fingerprint)
+
+    def check_executors(self) -> None:
+        """Raise unless the executors can import this version of halfstep."""
+        context = self.spark.sparkContext
+        n = max(2, int(context.defaultParallelism))
+        try:
+            versions = set(context.parallelize(range(n), n).map(_version).collect())
+        except Exception as error:
+            if "No module named 'halfstep" in str(error) or "No module named 'numpy" in str(error):
+                raise RuntimeError(f"the executors cannot import halfstep. {_SHIP}") from error
+            raise
+        if versions != {halfstep.__version__}:
+            raise RuntimeError(
+                f"the executors have halfstep {sorted(versions)}, the driver has {halfstep.__version__}. {_SHIP}"
+            )
+
+    # ------------------------------------------------------------------ fits
+
+    def start(
+        self, observations: DistributedCells, rank: int, init: str, seed: int, dtype: Any
+    ) -> tuple[RandomStart, tuple[int, int]]:
+        """Where factors start and the order of half-steps: as on one machine, but made where the rows are."""
+        if init == "svd":
+            raise ValueError("init='svd' needs the whole matrix on one machine; use init='scaled' with SparkEngine.")
+        n, m = observations.shape
+        small = 0 if n <= m else 1
+        return RandomStart(small, rank, float(initial_scale(init, rank)), seed, np.dtype(dtype)), (1 - small, small)
+
+    def open(self, problem: Problem, start: RandomStart | list[NDArray[Any]], solver: Solver) -> DistributedSession:
+        """Start from random rows or from given factors, one (n, d) array for each side."""
+        cells: DistributedCells = problem.observations  # type: ignore[assignment]
+        gram = problem.background > 0
+        if isinstance(start, RandomStart):
+            d, dtype = start.d, start.dtype
+            factors = [_random_factors(cells, side, start, gram) for side in (0, 1)]
+        else:
+            d, dtype = start[0].shape[1], start[0].dtype
+            factors = [_given_factors(cells, side, start[side], gram) for side in (0, 1)]
+        session = DistributedSession(problem, factors, solver, d, dtype, self.broadcast_limit)
+        if self.checkpoint is not None:
+            mark = fingerprint_of(problem, cells, solver, start)
+            Checkpoints(self.spark, self.checkpoint, self.every, mark).attach(session, self.resume)
+        return session
+
+
+def _version(_: int) -> str:
+    return halfstep.__version__
+
+
+def _is_classic(spark: Any) -> bool:
+    try:
+        return hasattr(spark.sparkContext, "parallelize")
+    except Exception:  # Spark Connect refuses to answer, each version with an error of its own
+        return False
+
+
+def _random_factors(cells: DistributedCells, side: int, start: RandomStart, gram: bool) -> Factors:
+    layout, d, dtype = cells.layouts[side], start.d, start.dtype
+    if side != start.side:
+        return Factors(layout, None, np.zeros((len(layout.long), d), dtype))
+
+    def fill(block: int, _: Iterator[Any]) -> Iterator[Any]:
+        if block < layout.blocks:
+            first, last = layout.range_of(block)
+            values = tasks.start_rows(start.seed, side, first, last, d, start.scale, dtype)
+            yield block, tasks.starting(values, layout, block, gram)
+
+    numbers = cells.context.parallelize([(p, None) for p in range(layout.partitions)], layout.partitions)
+    rows = keyed(numbers, layout.partitions).mapPartitionsWithIndex(fill, preservesPartitioning=True)
+    long = [tasks.start_rows(start.seed, side, int(p), int(p) + 1, d, start.scale, dtype) for p in layout.long]
+    return _summed(layout, rows, np.concatenate([np.zeros((0, d), dtype), *long]), gram)
+
+
+def _given_factors(cells: DistributedCells, side: int, values: Array, gram: bool) -> Factors:
+    layout = cells.layouts[side]
+    if len(values) != layout.n:
+        raise ValueError(f"factors of side {side} have {len(values)} rows; the cells have {layout.n}.")
+    blocks = [(b, values[layout.starts[b] : layout.starts[b + 1]]) for b in range(layout.blocks)]
+    rows = keyed(cells.context.parallelize(blocks, layout.blocks), layout.partitions).map(
+        lambda item: (item[0], tasks.starting(item[1], layout, item[0], gram)), preservesPartitioning=True
+    )
+    return _summed(layout, rows, values[layout.long].copy(), gram)
+
+
+def _summed(layout: Any, rows: Any, long: Array, gram: bool) -> Factors:
+    factors = Factors(layout, kept(rows), long)
+    if gram:
+        total = tree_sum(factors.rows().mapValues(lambda found: found.summary), layout.blocks)
+        factors.gram = (total + Summary(gram=gram_matrix(long, 1))).gram
+    return factors

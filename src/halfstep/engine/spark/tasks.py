@@ -1,0 +1,294 @@
+"""What runs inside the executors: one partition at a time, on NumPy arrays, in the compiled core. Knows no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfstep import _core
+from halfstep.engine.initial import random_rows
+from halfstep.engine.local import cell_arguments, gram_matrix, keeps_duals, try_rows
+from halfstep.engine.problem import Problem, Side, Solver
+from halfstep.engine.spark.layout import Ints, Layout
+from halfstep.losses import Loss
+from halfstep.observations import Observations, Values
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class PerRow:
+    """A rule that gives each row its penalty from its number of cells, applied where the rows are."""
+
+    rule: Callable[[Ints], Values]
+
+
+@dataclass
+class CellBlock:
+    """The cells of one partition, grouped by its rows.
+
+    cells : (rows, gathered) where column k < len(needed) is row needed[k] of the other side, and the columns after that
+        are the long rows of the other side, which everybody gets.
+    """
+
+    first: int
+    cells: Observations
+    needed: Ints
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What blocks report to the driver: the core's sums, Gram matrix (None where nobody asks), cost of the penalty."""
+
+    sums: dict[str, float] = field(default_factory=dict)
+    gram: NDArray[np.float64] | None = None
+    cost: float = 0.0
+
+    def __add__(self, more: Summary) -> Summary:
+        gram = more.gram if self.gram is None else self.gram if more.gram is None else self.gram + more.gram
+        return Summary(merged(self.sums, more.sums), gram, self.cost + more.cost)
+
+
+@dataclass
+class Rows:
+    """The factors of one block, with the dual variables of its cells where the loss has any."""
+
+    values: Array
+    summary: Summary
+    duals: Array | None = None
+
+
+@dataclass
+class Piece:
+    """What a piece of a long row adds to the row's quadratic, (f + 1, f)."""
+
+    number: int
+    quadratic: NDArray[np.float64]
+
+
+@dataclass
+class Message:
+    """Rows of the other side that a partition needs, from one of its blocks."""
+
+    source: int
+    values: Array
+
+
+@dataclass
+class SidePart:
+    """Penalties and priors of the rows of one block, where they are given row by row."""
+
+    penalty: Values | None = None
+    prior: Array | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """Everything about a half-step that is the same for all partitions."""
+
+    side: int
+    spec: Side  # its penalty may be a PerRow; what is given row by row comes in SideParts
+    layout: Layout
+    loss: Loss
+    background: float
+    solver: Solver
+    d: int
+    dtype: Any
+    gram: NDArray[np.float64] | None
+    spectrum: NDArray[np.float64] | None
+    own_bases: list[Array]
+    long_own: Array
+    long_other: Array
+    evaluate: bool
+
+
+def build_block(
+    partition: int,
+    parts: Iterable[tuple[Ints, Ints, Array | None, Array | None]],
+    own: Layout,
+    other: Layout,
+    duplicates: Any,
+    dtype: Any,
+) -> CellBlock:
+    """Cells (row, other row, weight, target) of one partition as a CSR over the rows it needs of the other side."""
+    start, stop = own.range_of(partition)
+    given = list(parts)
+    rows = np.concatenate([np.zeros(0, np.int64), *(p[0] for p in given)])
+    others = np.concatenate([np.zeros(0, np.int64), *(p[1] for p in given)])
+    weights, targets = (
+        np.concatenate([p[k] for p in given]) if given and given[0][k] is not None else 1.0 for k in (2, 3)
+    )
+    numbers = other.long_numbers(others)
+    needed = np.unique(others[numbers < 0])
+    columns = np.where(numbers < 0, np.searchsorted(needed, others), len(needed) + numbers)
+    cells = Observations.from_cells(
+        rows - start, columns, (stop - start, len(needed) + len(other.long)), targets, weights, duplicates, dtype
+    )
+    return CellBlock(start, cells, needed)
+
+
+def rotated(values: Array, bases: Iterable[Array]) -> Array:
+    """Rows turned by one basis after the other, in place: what arrives in a task is the task's own copy."""
+    for basis in bases:
+        _core.rotate(values, basis, 0, 1)
+    return values
+
+
+def start_rows(seed: int, side: int, start: int, stop: int, d: int, scale: float, dtype: Any) -> Array:
+    """Random rows as `initial_factors` makes them on one machine."""
+    rows: Array = random_rows(seed, side, start, stop, d, dtype) * np.asarray(scale, dtype)
+    return rows
+
+
+def starting(values: Array, layout: Layout, partition: int, wants_gram: bool) -> Rows:
+    """Rows of a block before anything was solved."""
+    values[layout.long_in(partition)[1]] = 0
+    return Rows(values, Summary(gram=gram_matrix(values, 1) if wants_gram else None))
+
+
+def solve(step: Step, partition: int, block: CellBlock, gathered: Array, old: Rows | None, part: SidePart) -> Any:
+    """One partition's half-step: `Rows` for a block, `Piece` for a piece of a long row."""
+    number = step.layout.long_of(partition)
+    if number is not None:
+        return Piece(number, _quadratic(step, block, gathered, number))
+    spec = side_of(step.spec, part, block.cells.counts)
+    n = block.cells.shape[0]
+    own = np.zeros((n, step.d), step.dtype) if old is None else rotated(old.values, step.own_bases)
+    problem = Problem(block.cells, (spec, spec), step.loss, step.background)
+    duals = old.duals if old is not None else None
+    if keeps_duals(problem):
+        duals = np.zeros(len(block.cells), step.dtype) if duals is None else duals
+    sums = try_rows(
+        problem,
+        0,
+        own,
+        gathered,
+        step.solver,
+        gram=step.gram,
+        spectrum=step.spectrum,
+        duals=duals,
+        evaluate=step.evaluate,
+        n_threads=1,
+        cells=block.cells,
+    )
+    if sums["failed"] >= 0:
+        sums["failed"] += block.first
+    places = step.layout.long_in(partition)[1]
+    own[places] = 0
+    cost = _cost_without(spec, own, places)
+    return Rows(own, Summary(sums, gram_matrix(own, 1) if step.gram is not None else None, cost), duals)
+
+
+def assemble(
+    items: Iterable[Any], step: Step, fixed: Array | None
+) -> tuple[int, CellBlock, Array, Rows | None, SidePart]:
+    """What a partition works on, from whatever was brought together in it.
+
+    fixed : all rows of the other side where they were broadcast; otherwise its rows come as messages.
+    """
+    block, old, part, messages, partition = None, None, SidePart(), [], -1
+    for partition, item in items:  # noqa: B007
+        if isinstance(item, CellBlock):
+            block = item
+        elif isinstance(item, Rows):
+            old = item
+        elif isinstance(item, SidePart):
+            part = item
+        elif isinstance(item, Message):
+            messages.append(item)
+    assert block is not None
+    if fixed is not None:
+        arrived = [fixed[block.needed]]
+    else:
+        arrived = [m.values for m in sorted(messages, key=lambda m: m.source)]
+    gathered = np.concatenate([*arrived, step.long_other.astype(step.dtype)])
+    return partition, block, np.ascontiguousarray(gathered, step.dtype), old, part
+
+
+def evaluate_piece(step: Step, partition: int, block: CellBlock, gathered: Array) -> dict[str, float]:
+    """What the cells of a piece cost under the long row's new values, `step.long_own`."""
+    number = step.layout.long_of(partition)
+    assert number is not None
+    return _core.evaluate(
+        own=step.long_own[number : number + 1],
+        other=gathered,
+        **cell_arguments(block.cells, step.dtype),
+        loss=step.loss.native(),
+        n_threads=1,
+    )
+
+
+def side_of(spec: Side, part: SidePart, counts: Ints) -> Side:
+    """The side as the rows of one block see it."""
+    penalty = part.penalty if part.penalty is not None else spec.penalty
+    if isinstance(penalty, PerRow):
+        penalty = penalty.rule(counts)
+    return replace(spec, penalty=penalty, prior=part.prior if part.prior is not None else spec.prior)
+
+
+def solve_quadratic(
+    quadratic: NDArray[np.float64], spec: Side, own: Array, background: float, gram: Array | None
+) -> NDArray[np.float64]:
+    """The free columns of one row from what its cells add up to: (lam I + w0 G + Q) b = q + lam mu - w0 G_fp c."""
+    start, stop = spec.columns(len(own))
+    lower, right = quadratic[:-1], quadratic[-1].copy()
+    lam = float(np.ravel(spec.penalty)[0])
+    matrix = np.tril(lower) + np.tril(lower, -1).T + lam * np.eye(stop - start)
+    if spec.prior is not None:
+        right += lam * spec.prior[0]
+    if gram is not None and background > 0:
+        pinned = own.astype(np.float64)
+        pinned[start:stop] = 0
+        matrix += background * gram[start:stop, start:stop]
+        right -= background * (gram[start:stop] @ pinned)
+    return np.linalg.solve(matrix, right)
+
+
+def merged(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:
+    """Sums over two sets of rows."""
+    if not a or not b:
+        return dict(a or b)
+    total = {name: a[name] + b[name] for name in a}
+    failed = [s["failed"] for s in (a, b) if s["failed"] >= 0]
+    return total | {"gap": max(a["gap"], b["gap"]), "failed": min(failed, default=-1)}
+
+
+def send(items: Iterable[Any], bases: list[Array]) -> Iterator[tuple[int, Message]]:
+    """Each row of a block once to each partition that needs it; `items` are the block's rows and its routes."""
+    values, routes, source = None, {}, -1
+    for source, item in items:  # noqa: B007
+        if isinstance(item, Rows):
+            values = rotated(item.values, bases)
+        elif isinstance(item, dict):
+            routes = item
+    if values is not None:
+        for partition, places in routes.items():
+            yield partition, Message(source, values[places])
+
+
+def _cost_without(spec: Side, values: Array, places: Ints) -> float:
+    """What the penalty costs on the rows of a block, those of long rows left out."""
+    if not len(places):
+        return spec.cost(values)
+    keep = np.setdiff1d(np.arange(len(values)), places)
+    penalty = spec.penalty[keep] if isinstance(spec.penalty, np.ndarray) else spec.penalty
+    prior = spec.prior[keep] if spec.prior is not None and len(spec.prior) > 1 else spec.prior
+    return replace(spec, penalty=penalty, prior=prior).cost(values[keep])
+
+
+def _quadratic(step: Step, block: CellBlock, gathered: Array, number: int) -> NDArray[np.float64]:
+    start, stop = step.spec.columns(step.d)
+    found: NDArray[np.float64] = _core.quadratics(
+        own=step.long_own[number : number + 1],
+        other=gathered,
+        **cell_arguments(block.cells, step.dtype),
+        loss=step.loss.native(),
+        free_start=start,
+        free_stop=stop,
+        w0=step.background,
+    )[0]
+    return found
