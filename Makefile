@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 SOURCES := $(wildcard cpp/*) CMakeLists.txt pyproject.toml
 DATA ?= ../shared/data
 
-.PHONY: help demo test test-browser bench lint format clean
+.PHONY: help demo test test-browser test-spark bench lint format clean
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -27,6 +27,13 @@ $(VENV)/.core: $(VENV)/.build-tools $(SOURCES)
 $(VENV)/.test: $(VENV)/.core
 	@echo "== test dependencies"
 	@$(PIP) install $$($(BIN)/python tools/extras.py test frames serve tune)
+	@touch $@
+
+$(VENV)/.spark: $(VENV)/.test
+	@echo "== Apache Spark"
+	@command -v java >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -qq openjdk-17-jre-headless >/dev/null; } \
+		|| { echo "Spark needs Java 17: install openjdk-17-jre-headless"; exit 1; }
+	@$(PIP) install $$($(BIN)/python tools/extras.py spark)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.test
@@ -56,6 +63,9 @@ bench: $(VENV)/.bench   ## set up the peers, then the tables of docs/benchmarks.
 
 test-browser: $(VENV)/.browser  ## the explorer in a real browser, against real servers
 	@$(BIN)/python -m pytest -m browser tests/browser
+
+test-spark: $(VENV)/.spark   ## set up Java and Spark, then the tests on a local session and a standalone cluster
+	@$(BIN)/python -m pytest -m spark tests/spark
 
 lint: $(VENV)/.dev      ## ruff, mypy strict, clang-format
 	@$(BIN)/ruff check .

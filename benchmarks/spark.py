@@ -1,0 +1,331 @@
+"""WALS on Spark against Spark's own ALS, on one standalone cluster of two workers; and against the local engine.
+
+    python benchmarks/spark.py [--interactions 2000000] [--rank 64] [--sweeps 3]
+
+Same cluster, same data, same number of blocks, one run. Seconds of a sweep: from fits of one and of `sweeps` sweeps
+for ALS, which has no history, and from `history_` for ours. Memory: the largest sum, over one executor, of the resident
+memory of its JVM and the Python workers below it, sampled every 0.2 s; every contender has executors of its own.
+The objective is that of WALS, for both (ALS: confidence 1 + alpha, so weight 1 and background 1/(1 + alpha), scaled).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+BLOCKS, CORES, MEMORY = 8, 1, "2g"
+
+
+def interactions(n_cells: int, seed: int = 0) -> dict[str, np.ndarray]:
+    """Users and items of a power law with 16 latent tastes: about ten interactions a user, ten users to an item."""
+    rng = np.random.default_rng(seed)
+    n, m = n_cells // 10, n_cells // 100
+    users = (n * rng.random(n_cells) ** 1.5).astype(np.int64)
+    taste = rng.integers(0, 16, n)[users]
+    items = ((m // 16) * rng.random(n_cells) ** 3).astype(np.int64) * 16 + np.where(
+        rng.random(n_cells) < 0.7, taste, rng.integers(0, 16, n_cells)
+    )
+    pairs = np.unique(users * m + items)
+    return {"user": pairs // m, "item": pairs % m}
+
+
+class Cluster:
+    """A master and two workers on loopback, each the leader of a process group."""
+
+    def __init__(self, folder: Path) -> None:
+        import pyspark
+
+        home = Path(pyspark.__file__).parent
+        self.environment = os.environ | {
+            "SPARK_HOME": str(home),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_WORKER_DIR": str(folder / "work"),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.address = f"spark://127.0.0.1:{port}"
+        command = str(home / "bin" / "spark-class")
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+        def start(kind: str, *arguments: str) -> None:
+            with (folder / f"{kind}{len(self.processes)}.log").open("wb") as log:
+                self.processes.append(
+                    subprocess.Popen(
+                        [
+                            command,
+                            f"org.apache.spark.deploy.{kind}",
+                            *arguments,
+                            "--host",
+                            "127.0.0.1",
+                            "--webui-port",
+                            "0",
+                        ]
+                        + ([self.address] if kind.startswith("worker") else []),
+                        stdout=log,
+                        stderr=log,
+                        env=self.environment,
+                        start_new_session=True,
+                    )
+                )
+
+        start("master.Master", "--port", str(port))
+        time.sleep(8)
+        for _ in range(2):
+            start("worker.Worker", "--cores", str(CORES), "--memory", "3g")
+        time.sleep(8)
+
+    def stop(self) -> None:
+        for process in self.processes:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+class Watch(threading.Thread):
+    """Peak memory in MB of the largest executor: its JVM and everything below it."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peak, self.parts, self.done = 0.0, (0.0, 0.0), threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        while not self.done.wait(0.2):
+            parents, resident, roots = {}, {}, []
+            for entry in filter(str.isdigit, os.listdir("/proc")):
+                try:
+                    stat = Path(f"/proc/{entry}/stat").read_text().rsplit(")", 1)[1].split()
+                    rollup = Path(f"/proc/{entry}/smaps_rollup").read_text().split("Pss:")[1].split()[0]
+                    command = Path(f"/proc/{entry}/cmdline").read_bytes()
+                except (OSError, IndexError):
+                    continue
+                parents[int(entry)], resident[int(entry)] = int(stat[1]), int(rollup) / 1024
+                if b"CoarseGrainedExecutorBackend" in command:
+                    roots.append(int(entry))
+            for root in roots:
+                below = [p for p in resident if _is_below(p, root, parents)]
+                total = resident[root] + sum(resident[p] for p in below)
+                if total > self.peak:
+                    self.peak, self.parts = total, (resident[root], total - resident[root])
+
+    def stop(self) -> float:
+        self.done.set()
+        self.join()
+        return self.peak
+
+
+def _is_below(process: int, root: int, parents: dict[int, int]) -> bool:
+    while process in parents:
+        process = parents[process]
+        if process == root:
+            return True
+    return False
+
+
+def session(address: str, name: str):
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.master(address)
+        .appName(name)
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.executor.memory", MEMORY)
+        .config("spark.executor.cores", str(CORES))
+        .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", str(BLOCKS))
+        .config("spark.eventLog.enabled", "true")
+        .config("spark.eventLog.dir", os.environ["HALFSTEP_EVENTS"])
+        .config("spark.eventLog.compress", "false")
+        .config("spark.eventLog.rolling.enabled", "false")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def run_ours(address: str, path: str, rank: int, sweeps: int, settings: dict, out: str, limit: int) -> None:
+    import halfstep as hs
+    from halfstep.engine.spark import SparkEngine
+
+    spark = session(address, "halfstep")
+    watch = Watch()
+    begun = time.perf_counter()
+    engine, ends = SparkEngine(spark, blocks=BLOCKS, broadcast_limit=limit), []
+
+    def mark(record: dict[str, float]) -> None:  # what is shuffled from now on belongs to later sweeps
+        ends.append(time.perf_counter())
+        spark.sparkContext.setJobGroup("later sweeps", "")
+
+    model = hs.WALS(rank=rank, max_iter=sweeps, tol=0.0, random_state=0, engine=engine, callbacks=[mark], **settings)
+    model.fit(spark.read.parquet(path))
+    total = time.perf_counter() - begun
+    users, items = (factors.to_array() for factors in model._cluster.factors)
+    peak = watch.stop()
+    each = (ends[-1] - ends[0]) / (sweeps - 1)
+    np.savez(out, users=users, items=items)
+    shipped = model._cluster.table.observations.shipped
+    print(json.dumps({
+        "seconds": each, "total": total, "memory": peak, "jvm": watch.parts[0], "python": watch.parts[1],
+        "objective": [r["objective"] for r in model.history_], "shipped": shipped,
+    }))  # fmt: skip
+    spark.stop()
+
+
+def run_als(address: str, path: str, rank: int, sweeps: int, settings: dict, out: str, _: int) -> None:
+    from pyspark.ml.recommendation import ALS
+
+    spark = session(address, "ALS")
+    watch = Watch()
+    frame = spark.read.parquet(path).selectExpr("cast(user as int)", "cast(item as int)", "1.0 as rating").persist()
+    frame.count()
+    # ALS: confidence 1 + alpha on observed cells and 1 elsewhere, ours times 1 / background; lam is reg * count
+    alpha = 1 / settings["background"] - 1
+    common = {
+        "rank": rank, "implicitPrefs": True, "alpha": alpha, "regParam": settings["reg"] / settings["background"],
+        "numUserBlocks": BLOCKS, "numItemBlocks": BLOCKS, "seed": 0,
+        "userCol": "user", "itemCol": "item", "ratingCol": "rating",
+    }  # fmt: skip
+    times = {}
+    for count in (1, sweeps):
+        begun = time.perf_counter()
+        model = ALS(maxIter=count, **common).fit(frame)
+        times[count] = time.perf_counter() - begun
+    users = model.userFactors.orderBy("id").toPandas()
+    items = model.itemFactors.orderBy("id").toPandas()
+    peak = watch.stop()
+    each = (times[sweeps] - times[1]) / (sweeps - 1)
+    np.savez(
+        out,
+        users=np.stack(users.features).astype(np.float32),
+        items=np.stack(items.features).astype(np.float32),
+        user_ids=users.id,
+        item_ids=items.id,
+    )
+    print(json.dumps({
+        "seconds": each, "total": times[sweeps], "memory": peak, "jvm": watch.parts[0], "python": watch.parts[1],
+    }))  # fmt: skip
+    spark.stop()
+
+
+def objective_of(found, data: dict[str, np.ndarray], settings: dict) -> float:
+    """The WALS objective with reg_scaling="count" of given factors."""
+    ids = [np.unique(data[name], return_inverse=True) for name in ("user", "item")]
+    U, V = found["users"].astype(np.float64), found["items"].astype(np.float64)
+    z = np.concatenate([
+        np.einsum("kd,kd->k", U[rows], V[columns])
+        for rows, columns in zip(*(np.array_split(codes, 50) for _, codes in ids), strict=True)
+    ])  # fmt: skip
+    w0, reg = settings["background"], settings["reg"]
+    penalty = sum(
+        float(np.bincount(codes) @ np.einsum("kd,kd->k", X, X)) for (_, codes), X in zip(ids, (U, V), strict=True)
+    )
+    everything = float(np.sum((U.T @ U) * (V.T @ V)))
+    return float(((1 - z) ** 2).sum() + w0 * (everything - (z**2).sum()) + reg * penalty)
+
+
+def shuffled(folder: str) -> dict[str, tuple[int, int]]:
+    """Bytes written to shuffles, by application: all of them, and those of our sweeps after the first."""
+    found: dict[str, tuple[int, int]] = {}
+    for path in Path(folder).iterdir():
+        name, total, later, stages = "", 0, 0, set()
+        for line in path.read_text().splitlines():
+            event = json.loads(line)
+            name = event.get("App Name", name)
+            if event["Event"] == "SparkListenerJobStart" and "later" in event["Properties"].get(
+                "spark.jobGroup.id", ""
+            ):
+                stages |= set(event["Stage IDs"])
+            if event["Event"] == "SparkListenerTaskEnd" and event.get("Task Metrics"):
+                size = event["Task Metrics"]["Shuffle Write Metrics"]["Shuffle Bytes Written"]
+                total += size
+                later += size if event["Stage ID"] in stages else 0
+        found[name] = total, later
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--interactions", type=int, default=2_000_000)
+    parser.add_argument("--rank", type=int, default=64)
+    parser.add_argument("--sweeps", type=int, default=4)
+    parser.add_argument("--limit", type=int, default=16 * 2**20, help="broadcast_limit of SparkEngine")
+    parser.add_argument("--only", choices=("ours", "als"))
+    parser.add_argument("--role", choices=("ours", "als"), help=argparse.SUPPRESS)
+    parser.add_argument("--inside", nargs=3, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    settings = {"background": 0.05, "reg": 0.003, "reg_scaling": "count"}
+    if arguments.role:
+        address, path, out = arguments.inside
+        run = run_ours if arguments.role == "ours" else run_als
+        run(address, path, arguments.rank, arguments.sweeps, settings, out, arguments.limit)
+        return
+    import pandas as pd
+
+    import halfstep as hs
+
+    data = interactions(arguments.interactions)
+    print(f"{len(data['user']):,} interactions, rank {arguments.rank}, {BLOCKS} blocks, 2 executors of {CORES} core")
+    with tempfile.TemporaryDirectory() as folder:
+        pd.DataFrame(data).to_parquet(f"{folder}/pairs.parquet")
+        os.environ["HALFSTEP_EVENTS"] = f"{folder}/events"
+        os.mkdir(f"{folder}/events")
+        cluster = Cluster(Path(folder))
+        results = {}
+        try:
+            for role in ("ours", "als"):
+                if arguments.only in (None, role):
+                    command = [sys.executable, __file__, "--role", role, "--rank", str(arguments.rank)]
+                    command += ["--sweeps", str(arguments.sweeps), "--limit", str(arguments.limit), "--inside"]
+                    command += [cluster.address, f"{folder}/pairs.parquet", f"{folder}/{role}.npz"]
+                    run = subprocess.run(command, env=cluster.environment, capture_output=True, text=True)
+                    if run.returncode:
+                        print(f"{role} failed:\n{run.stderr[-3000:]}")
+                        continue
+                    results[role] = json.loads(run.stdout.splitlines()[-1])
+        finally:
+            cluster.stop()
+        for role, result in results.items():
+            found = np.load(f"{folder}/{role}.npz")
+            result["value"] = objective_of(found, data, settings)
+            print(
+                f"{role:5s} sweep {result['seconds']:7.2f} s   whole fit {result['total']:7.1f} s   executor "
+                f"{result['memory']:6.0f} MB (JVM {result['jvm']:.0f}, Python {result['python']:.0f})   "
+                f"objective {result['value']:.6g}"
+            )
+        for name, (total, later) in shuffled(f"{folder}/events").items():
+            more = f", a sweep {later / (arguments.sweeps - 1) / 2**20:.1f} MB" if later else ""
+            print(f"shuffled by {name}: {total / 2**20:.1f} MB{more}")
+        if "ours" in results:
+            users, items = (count * arguments.rank * 4 / 2**20 for count in results["ours"]["shipped"])
+            print(
+                f"the model of docs/scale.md, rows sent one by one: users {users:.1f} MB, items {items:.1f} MB a sweep"
+            )
+            local = hs.WALS(rank=arguments.rank, max_iter=arguments.sweeps, tol=0.0, random_state=0, **settings)
+            local.fit(pd.DataFrame(data))
+            ours = np.load(f"{folder}/ours.npz")
+            for name, mine in (("users", local.user_factors_), ("items", local.item_factors_)):
+                distance = np.linalg.norm(ours[name] - mine) / np.linalg.norm(mine)
+                print(f"local and Spark, {name}: relative difference of factors {distance:.2e}")
+            print(f"local sweep {local.history_[-1]['seconds'] / local.n_iter_:.2f} s on all cores")
+
+
+if __name__ == "__main__":
+    main()

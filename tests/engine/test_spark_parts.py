@@ -1,0 +1,153 @@
+"""The parts of the Spark engine that are plain arithmetic: layouts, blocks, pieces of long rows, merged lists."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from halfstep.engine.problem import Problem, Side, Solver
+from halfstep.engine.spark import ranking, tasks
+from halfstep.engine.spark.layout import Layout
+from halfstep.losses import Squared
+from halfstep.observations import Observations
+
+
+def a_layout(n, blocks, long=(), pieces=()):
+    even = Layout.even(n, blocks)
+    return Layout(even.starts, np.array(long, np.int64), np.array(pieces, np.int64))
+
+
+def some_cells(seed, n, m, count):
+    rng = np.random.default_rng(seed)
+    chosen = rng.choice(n * m, size=min(count, n * m), replace=False)
+    return chosen // m, chosen % m, rng.random(len(chosen)) + 0.5, rng.normal(size=len(chosen))
+
+
+@given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_every_cell_has_one_partition_and_pieces_share_no_other_row(n, blocks, seed):
+    rng = np.random.default_rng(seed)
+    long = np.unique(rng.integers(0, n, 2))
+    own, other = a_layout(n, blocks, long, rng.integers(1, 5, len(long))), Layout.even(25, 5)
+    rows, others = rng.integers(0, n, 200), rng.integers(0, 25, 200)
+    parts = own.partition_of(rows, others, other)
+    assert parts.min() >= 0
+    assert parts.max() < own.partitions
+    for partition in np.unique(parts):
+        start, stop = own.range_of(int(partition))
+        inside = rows[parts == partition]
+        assert ((inside >= start) & (inside < stop)).all()
+        assert (own.long_of(int(partition)) is not None) == bool(np.isin(inside, long).all())
+    for row in long:
+        owners = {(o, p) for o, p in zip(others[rows == row], parts[rows == row], strict=True)}
+        assert len(owners) == len({o for o, _ in owners})
+
+
+def test_blocks_without_rows_are_never_chosen():
+    layout = Layout(np.array([0, 3, 3, 5]), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    assert layout.block_of(np.arange(5)).tolist() == [0, 0, 0, 2, 2]
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.3]), st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_pieces_of_a_long_row_solve_to_the_row_itself(seed, background, pinned):
+    """Quadratics of pieces, added up and solved, equal the core on the whole row."""
+    d, m = 5, 30
+    rows, columns, weights, targets = some_cells(seed, 1, m, 24)
+    rng = np.random.default_rng(seed)
+    items = rng.normal(size=(m, d))
+    own = rng.normal(size=(1, d))
+    spec = Side(0.7, (1, d) if pinned else None, rng.normal(size=(1, d - pinned)))
+    gram = items.T @ items
+    layout, other = a_layout(1, 1, [0], [3]), Layout.even(m, 6)
+    step = tasks.Step(
+        0,
+        spec,
+        layout,
+        Squared(),
+        background,
+        Solver(),
+        d,
+        np.dtype(float),
+        gram,
+        None,
+        [],
+        own,
+        np.zeros((0, d)),
+        False,
+    )
+    parts = layout.partition_of(rows, columns, other)
+    total = np.zeros((d - pinned + 1, d - pinned))
+    for partition in np.unique(parts):
+        here = parts == partition
+        cells = (rows[here], columns[here], weights[here], targets[here])
+        block = tasks.build_block(int(partition), [cells], layout, other, "keep", np.float64)
+        piece = tasks.solve(step, int(partition), block, items[block.needed], None, tasks.SidePart())
+        assert piece.number == 0
+        total += piece.quadratic
+    start = spec.columns(d)[0]
+    got = tasks.solve_quadratic(total, spec, own[0], background, gram)
+    whole = Observations.from_cells(rows, columns, (1, m), targets, weights, dtype=np.float64)
+    expected = own.copy()
+    tasks.try_rows(
+        Problem(whole, (spec, spec), Squared(), background),
+        0,
+        expected,
+        items,
+        Solver("cholesky"),
+        gram=gram,
+        spectrum=None,
+        duals=None,
+        evaluate=False,
+        n_threads=1,
+        cells=whole,
+    )
+    np.testing.assert_allclose(got, expected[0, start:], rtol=1e-8, atol=1e-9)
+
+
+def test_blocks_gather_what_they_need_and_long_rows_come_last():
+    own, other = Layout.even(4, 2), a_layout(6, 2, [3], [2])
+    cells = (np.array([2, 3, 3, 2]), np.array([3, 0, 5, 5]), np.array([1.0, 2.0, 3.0, 4.0]), None)
+    block = tasks.build_block(1, [cells], own, other, "sum", np.float32)
+    assert block.first == 2
+    assert block.needed.tolist() == [0, 5]
+    assert block.cells.to_csr().toarray().tolist() == [[0, 4, 1], [2, 3, 0]]
+
+
+def test_repeated_cells_are_summed_or_kept():
+    layout = Layout.even(1, 1)
+    cells = (np.zeros(2, np.int64), np.zeros(2, np.int64), np.array([1.0, 2.0]), None)
+    assert len(tasks.build_block(0, [cells], layout, layout, "sum", np.float32).cells) == 1
+    assert len(tasks.build_block(0, [cells], layout, layout, "keep", np.float32).cells) == 2
+    assert len(tasks.build_block(0, [], layout, layout, "sum", np.float32).cells) == 0
+
+
+def test_sums_are_merged_with_the_first_failed_row():
+    a = {"data": 1.0, "gap": 0.5, "failed": -1}
+    b = {"data": 2.0, "gap": 0.1, "failed": 7}
+    assert tasks.merged(a, b) == {"data": 3.0, "gap": 0.5, "failed": 7}
+    assert tasks.merged({}, b) == b
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 8))
+@settings(max_examples=30, deadline=None)
+def test_lists_over_chunks_equal_the_list_over_everything(seed, k):
+    rng = np.random.default_rng(seed)
+    left, right = rng.normal(size=(6, 3)), rng.normal(size=(11, 3))
+    rows, others, *_ = some_cells(seed, 6, 11, 20)
+    best = None
+    for first, last in ((0, 4), (4, 5), (5, 11)):
+        items = [(0, left), (0, ranking.Seen(rows, others)), *([(0, best)] if best is not None else [])]
+        ((_, best),) = ranking._improved(iter(items), first, np.ascontiguousarray(right[first:last]), k)
+    scores = left @ right.T
+    scores[rows, others] = -np.inf
+    expected = np.argsort(-scores, axis=1)[:, :k]
+    for row in range(6):
+        there = [j for j in expected[row] if np.isfinite(scores[row, j])]
+        assert best.places[row][best.places[row] >= 0].tolist() == there
+
+
+def test_penalty_of_a_block_leaves_long_rows_out():
+    spec = Side(np.array([1.0, 10.0, 100.0]), prior=np.ones((3, 2)))
+    values = np.zeros((3, 2))
+    assert tasks._cost_without(spec, values, np.array([1])) == pytest.approx(2 * (1 + 100))

@@ -1,0 +1,56 @@
+"""The driver of test_cluster.py: fits on a standalone cluster and, on request, kills a worker in the middle.
+
+python cluster_fit.py MASTER FOLDER WORKER_PID: writes FOLDER/result.npz.
+"""
+
+import os
+import signal
+import sys
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import SparkSession
+
+import halfstep as hs
+from halfstep.engine.spark import SparkEngine
+
+master, folder, worker = sys.argv[1], sys.argv[2], int(sys.argv[3])
+spark = (
+    SparkSession.builder.master(master)
+    .config("spark.driver.memory", "1g")
+    .config("spark.driver.host", "127.0.0.1")
+    .config("spark.driver.bindAddress", "127.0.0.1")
+    .config("spark.executor.memory", "512m")
+    .config("spark.executor.cores", "1")
+    .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
+    .config("spark.scheduler.maxRegisteredResourcesWaitingTime", "120s")
+    .config("spark.ui.enabled", "false")
+    .config("spark.ui.showConsoleProgress", "false")
+    .config("spark.sql.shuffle.partitions", "2")
+    .getOrCreate()
+)
+spark.sparkContext.setLogLevel("ERROR")
+executors = []
+
+
+def kill_a_worker(record):
+    tracker = spark.sparkContext._jsc.sc().statusTracker()
+    executors.append(len(tracker.getExecutorInfos()) - 1)  # the driver counts as one
+    if record["iteration"] == 2:
+        os.killpg(worker, signal.SIGKILL)
+
+
+pairs = pd.read_parquet(f"{folder}/pairs.parquet")
+# the larger side is sent row by row, the smaller one broadcast
+engine = SparkEngine(spark, blocks=4, broadcast_limit=2_000, split=100)
+settings = {"rank": 8, "max_iter": 4, "tol": 0.0, "random_state": 1}
+model = hs.WALS(**settings, engine=engine, callbacks=[kill_a_worker]).fit(spark.createDataFrame(pairs))
+users, items = (factors.to_array() for factors in model._cluster.factors)
+np.savez(
+    f"{folder}/result.npz",
+    users=users,
+    items=items,
+    objective=[record["objective"] for record in model.history_],
+    executors=executors,
+)
+spark.stop()
