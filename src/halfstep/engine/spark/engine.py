@@ -110,8 +110,8 @@ class SparkEngine:
     def place(
         self, source: Any, numberings: tuple[Numbering, Numbering], fingerprint: str, *, duplicates: str, dtype: Any
     ) -> DistributedCells:
-        """Cells of a DataFrame whose ids are numbered already."""
-        numbered = source
+        """Cells of a DataFrame whose ids are numbered already. A weight of zero is an unobserved cell."""
+        numbered = source.where("weight > 0") if "weight" in source.columns else source
         for side, numbering in enumerate(numberings):
             found = numbering.frame.withColumnsRenamed({"id": f"id{side}", "position": f"row{side}"})
             numbered = numbered.join(found, f"id{side}")
