@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfstep.engine import Side
+from halfstep.engine.initial import random_rows
 from halfstep.errors import check_number
 
 
@@ -87,6 +88,14 @@ class Layout:
         bias = rows[:, -1 if side == 0 else 0] if self.biases else np.zeros(len(rows), rows.dtype)
         return rows[:, self.factors], bias
 
+    def apart_frame(self, side: int, frame: Any) -> Any:
+        """The same of a Spark DataFrame (id, factors) of whole rows: (id, factors, bias)."""
+        from pyspark.sql import functions as F
+
+        bias = F.element_at("factors", -1 if side == 0 else 1) if self.biases else F.lit(0.0)
+        factors = F.slice("factors", self.factors.start + 1, self.rank)
+        return frame.select(frame.columns[0], factors.alias("factors"), bias.alias("bias"))
+
     def with_average(self, rows: NDArray[Any], places: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Rows and places, where an unseen id (-1) has become the place of an average row behind the others.
 
@@ -98,6 +107,26 @@ class Layout:
         if self.biases:
             average[:, self.factors] = 0
         return np.concatenate([rows, average]), np.where(places < 0, len(rows), places)
+
+
+@dataclass(frozen=True)
+class RatingStart:
+    """Where factors start: normal with standard deviation `scale`, biases at zero; any range of rows of a side."""
+
+    layout: Layout
+    scale: float
+    seed: int
+    nonnegative: bool
+    dtype: Any
+
+    @property
+    def d(self) -> int:
+        return self.layout.d
+
+    def rows(self, side: int, first: int, last: int) -> NDArray[Any]:
+        factors = random_rows(self.seed, side, first, last, self.layout.rank, self.dtype)
+        factors *= np.asarray(self.scale, self.dtype)
+        return self.layout.rows(side, np.abs(factors) if self.nonnegative else factors)
 
 
 def checked_weights(given: ArrayLike | None, n: int) -> NDArray[np.float64]:

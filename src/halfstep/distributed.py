@@ -24,6 +24,7 @@ from halfstep.engine.spark.session import DistributedSession, Factors
 from halfstep.errors import UnknownIdError, check_number
 from halfstep.frames import choose_columns
 from halfstep.ids import Index
+from halfstep.losses import Loss
 from halfstep.observations import Observations
 from halfstep.tables import Table
 
@@ -38,6 +39,11 @@ class DistributedTable:
     users: Numbering
     items: Numbering
     names: dict[str, str]
+    n_rows: int
+
+    def weighted(self, factor: float) -> DistributedTable:
+        """The same with all weights times `factor`."""
+        return replace(self, observations=self.observations.weighted(factor))
 
 
 def read_frame(
@@ -68,7 +74,27 @@ def read_frame(
         source.unpersist()
     if not len(cells):
         raise ValueError(f"every weight in column {names['weight']!r} is zero; a fit needs at least one interaction.")
-    return DistributedTable(cells, users, items, names)
+    return DistributedTable(cells, users, items, names, n_rows)
+
+
+def encode_column(X: Any, y: Any, loss: Loss) -> tuple[Any, NDArray[Any] | None]:
+    """X with its column `y` as the loss wants targets, and the two classes of losses that have them."""
+    _refuse_other_kinds(X)
+    if not isinstance(y, str) or y not in X.columns:
+        raise ValueError(f"y={y!r} must name a column of X, because the engine is SparkEngine; X has {X.columns}.")
+    from pyspark.sql import functions as F
+
+    column = F.col(f"`{y}`")
+    if loss.form == "margin":
+        found = [row[0] for row in X.where(column.isNotNull()).select(column).distinct().limit(3).collect()]
+        _, classes = loss.encode_targets(np.array(found))
+        assert classes is not None
+        known = F.when(column == F.lit(classes[1].item()), 1.0).when(column == F.lit(classes[0].item()), -1.0)
+        return X.withColumn(y, known), classes
+    bounds = X.select(F.min(column), F.max(column)).collect()[0]
+    if bounds[0] is not None:
+        loss.encode_targets(np.array(bounds, np.float64))
+    return X, None
 
 
 class DistributedModel:
@@ -193,15 +219,10 @@ class DistributedModel:
 
 def _columns(X: Any, user: Any, item: Any, weight: Any, target: Any) -> tuple[Any, dict[str, str]]:
     """The columns of a DataFrame under the engine's names, and where each came from."""
-    from pyspark.sql import DataFrame
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
-    if not isinstance(X, DataFrame):
-        raise TypeError(
-            f"X must be a Spark DataFrame with user and item columns, because the engine is SparkEngine; got "
-            f"{type(X).__name__}. spark.createDataFrame(X) makes one of a pandas frame."
-        )
+    _refuse_other_kinds(X)
     if target is not None and target not in X.columns:
         raise ValueError(f"target={target!r} is not a column; the frame has {X.columns}.")
     asked: Any = {"user": user, "item": item, "weight": weight, "timestamp": False}
@@ -224,6 +245,16 @@ def _columns(X: Any, user: Any, item: Any, weight: Any, target: Any) -> tuple[An
     ids = [F.col(f"`{names[role]}`").alias(f"id{side}") for side, role in enumerate(_ROLES)]
     values = [F.col(f"`{names[r]}`").cast("double").alias(r) for r in ("weight", "target") if r in names]
     return X.select(*ids, *values), names
+
+
+def _refuse_other_kinds(X: Any) -> None:
+    from pyspark.sql import DataFrame
+
+    if not isinstance(X, DataFrame):
+        raise TypeError(
+            f"X must be a Spark DataFrame with user and item columns, because the engine is SparkEngine; got "
+            f"{type(X).__name__}. spark.createDataFrame(X) makes one of a pandas frame."
+        )
 
 
 def _check(source: Any, names: dict[str, str]) -> tuple[int, str]:

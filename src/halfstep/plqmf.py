@@ -14,11 +14,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from halfstep import _core, losses, persistence
-from halfstep._ratings import Layout, checked_weights, penalties, same_length
+from halfstep._ratings import Layout, RatingStart, checked_weights, penalties, same_length
+from halfstep.cluster import OnCluster
 from halfstep.engine import LocalEngine, Problem, Solver, alternate
 from halfstep.engine.alternate import Callback, Record
 from halfstep.engine.initial import seed_from
-from halfstep.engine.local import LocalSession, solve_rows, thread_count
+from halfstep.engine.local import solve_rows, thread_count
 from halfstep.errors import check_number, one_of
 from halfstep.frames import pairs_from
 from halfstep.ids import encode
@@ -40,8 +41,10 @@ class Folded(NamedTuple):
 class _Tightening:
     """After every sweep: rows are worth solving to a share of what the sweep gained."""
 
-    def __init__(self, session: LocalSession) -> None:
+    def __init__(self, session: Any) -> None:
         self.session, self.objective = session, math.inf
+        for record in session.past:  # a resumed fit goes on as tightly as it was
+            self(record)
 
     def __call__(self, record: Record) -> None:
         gain = (self.objective - record["objective"]) / abs(record["objective"])
@@ -53,7 +56,7 @@ def _is_logistic(model: PLQMF) -> bool:
     return isinstance(losses.get(model.loss), losses.Logistic)
 
 
-class PLQMF(Recommender, BaseEstimator):  # type: ignore[misc]
+class PLQMF(Recommender, OnCluster, BaseEstimator):  # type: ignore[misc]
     """Factorise the values of (user, item) pairs under a piecewise linear-quadratic or smooth loss.
 
     Minimises over factors p_u, q_i of length `rank` and biases a_u, b_i, for n users and m items,
@@ -82,6 +85,9 @@ class PLQMF(Recommender, BaseEstimator):  # type: ignore[misc]
     dtype : "float32" or "float64".
     n_threads : None for all cores. The result has the same bits for any number.
     random_state, max_seconds, callbacks, verbose : as in `WALS`.
+    engine : where half-steps run; None is this machine, `halfstep.engine.spark.SparkEngine` a cluster. There X is a
+        Spark DataFrame, `y` and `sample_weight` name its columns, factors come as DataFrames (id, factors, bias), and
+        `collect` gives the model that predicts.
 
     Attributes
     ----------
@@ -114,6 +120,7 @@ class PLQMF(Recommender, BaseEstimator):  # type: ignore[misc]
         random_state: Any = None,
         max_seconds: float | None = None,
         callbacks: Sequence[Callback] = (),
+        engine: Any = None,
         verbose: int = 0,
     ) -> None:
         self.rank = rank
@@ -133,11 +140,12 @@ class PLQMF(Recommender, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.max_seconds = max_seconds
         self.callbacks = callbacks
+        self.engine = engine
         self.verbose = verbose
 
     # ------------------------------------------------------------------ fitting
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to pairs.
 
         X : (N, 2) array of (user, item) ids of any kind, or a frame with two such columns.
@@ -145,6 +153,9 @@ class PLQMF(Recommender, BaseEstimator):  # type: ignore[misc]
         sample_weight : (N,) how much each pair counts, >= 0; None is 1 for all.
         """
         self._check_parameters()
+        engine = self.engine or LocalEngine(self.n_threads)
+        if engine.distributed:
+            return self._fit_on_cluster(engine, X, y, sample_weight)
         loss = losses.get(self.loss)
         users, items = pairs_from(X)
         (self._users, rows), (self._items, columns) = encode(users, "user"), encode(items, "item")
@@ -162,8 +173,35 @@ class PLQMF(Recommender, BaseEstimator):  # type: ignore[misc]
         same_length("y", targets, len(rows))
         self.C_, self.rho_ = penalties(n, m, len(rows), self.C, self.rho, self.reg_user, self.reg_item)
         cells = Observations.from_cells(rows, columns, (n, m), targets, self.C_ * weights, dtype=self._number())
-        solver = Solver(tolerance=FIRST_GAP if self.row_tol is None else self.row_tol)
-        session = LocalEngine(self.n_threads).open(self._problem(cells, n, m), self._start(n, m), solver)
+        start = self._start()
+        factors = [start.rows(0, 0, n), start.rows(1, 0, m)]
+        session = engine.open(self._problem(cells, n, m), factors, self._solver())
+        self._alternate(session, float(weights.sum()), classes)
+        self._cells, self._cluster = cells, None
+        self._set_rows(*session.factors)
+        return self
+
+    def _fit_on_cluster(self, engine: Any, X: Any, y: Any, sample_weight: Any) -> Self:
+        from halfstep.distributed import encode_column, read_frame
+
+        loss = losses.get(self.loss)
+        X, classes = encode_column(X, y, loss)
+        splits = loss.is_quadratic and not self.nonnegative  # other rows need their cells in one place
+        weight = False if sample_weight is None else sample_weight
+        table = read_frame(engine, X, weight=weight, target=y, duplicates="keep", splits=splits, dtype=self._number())
+        n, m = table.observations.shape
+        total = table.observations.total_weight
+        self.C_, self.rho_ = penalties(n, m, table.n_rows, self.C, self.rho, self.reg_user, self.reg_item)
+        table = table.weighted(self.C_)
+        session = engine.open(self._problem(table.observations, n, m), self._start(), self._solver())
+        self._alternate(session, total, classes)
+        self._set_on_cluster(engine, table, session, lambda cells: self._problem(cells, n, m))
+        for side, role in enumerate(("user", "item")):
+            setattr(self, f"{role}_factors_", self._layout().apart_frame(side, getattr(self, f"{role}_factors_")))
+        self.n_iter_, self.n_features_in_ = len(self.history_), 2
+        return self
+
+    def _alternate(self, session: Any, total_weight: float, classes: NDArray[Any] | None) -> None:
         outcome = alternate(
             session,
             max_iter=self.max_iter,
@@ -176,12 +214,20 @@ class PLQMF(Recommender, BaseEstimator):  # type: ignore[misc]
         )
         if classes is not None:
             self.classes_ = classes
-        scale = self.C_ * float(weights.sum())
+        scale = self.C_ * total_weight
         self.history_ = [record | {"mean_loss": record["data"] / scale} for record in outcome.history]
         self.objective_, self.converged_ = outcome.objective, outcome.converged
-        self._cells = cells
-        self._set_rows(*session.factors)
-        return self
+
+    def collect(self) -> Self:
+        """The model on this machine, after a fit by `SparkEngine`."""
+        table, rows = self._on_cluster("collect", "the model itself").collect()
+        model = type(self)(**(self.get_params(deep=False) | {"engine": None}))
+        for name in ("C_", "rho_", "classes_", "history_", "objective_", "converged_"):
+            if hasattr(self, name):
+                setattr(model, name, getattr(self, name))
+        model._users, model._items, model._cells = table.users, table.items, table.observations
+        model._set_rows(*rows)
+        return model
 
     def transform(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Folded:
         """Fold new users in: each is solved exactly against the fitted items, under the loss and penalty of the fit.
@@ -270,24 +316,33 @@ class PLQMF(Recommender, BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, its ids and which pairs it has seen as one safetensors file; `halfstep.load` reads it."""
         check_is_fitted(self)
-        params = {k: v for k, v in self.get_params(deep=False).items() if k not in ("callbacks", "random_state")}
-        params["loss"] = losses.get(self.loss)
-        if isinstance(self.random_state, int | np.integer):
-            params["random_state"] = int(self.random_state)
+        params = self._saved_params() | {"loss": losses.get(self.loss)}
         arrays = {
             "user_rows": self._user_rows,
             "item_rows": self._item_rows,
             "indptr": self._cells.indptr,
             "indices": self._cells.indices,
         }
-        meta = {
+        classes = np.asarray(self.classes_.tolist()) if hasattr(self, "classes_") else None
+        meta = self._meta() | {"classes": classes}
+        persistence.save(path, "PLQMF", params, arrays, meta, {"user": self._users, "item": self._items})
+
+    def _saved_params(self) -> dict[str, Any]:
+        """Parameters that a file can keep, the loss as plain values."""
+        left_out = ("callbacks", "engine", "random_state")
+        params = {k: v for k, v in self.get_params(deep=False).items() if k not in left_out}
+        if isinstance(self.random_state, int | np.integer):
+            params["random_state"] = int(self.random_state)
+        return params | {"loss": losses.get(self.loss).to_dict()}
+
+    def _meta(self) -> dict[str, Any]:
+        return {
             "history": self.history_,
             "objective": self.objective_,
             "converged": self.converged_,
             "penalty": [self.C_, self.rho_],
-            "classes": np.asarray(self.classes_.tolist()) if hasattr(self, "classes_") else None,
+            "classes": self.classes_.tolist() if hasattr(self, "classes_") else None,
         }
-        persistence.save(path, "PLQMF", params, arrays, meta, {"user": self._users, "item": self._items})
 
     @classmethod
     def _from_saved(cls, saved: persistence.Saved) -> PLQMF:
@@ -338,16 +393,18 @@ class PLQMF(Recommender, BaseEstimator):  # type: ignore[misc]
     def _layout(self) -> Layout:
         return Layout(self.rank, bool(self.biases))
 
-    def _problem(self, cells: Observations, n: int, m: int) -> Problem:
+    def _problem(self, cells: Any, n: int, m: int) -> Problem:
         bounded = bool(self.nonnegative)
         user = self._layout().side(0, self.rho_ / n, bounded)
         item = self._layout().side(1, (1 - self.rho_) / m, bounded)
         return Problem(cells, (user, item), losses.get(self.loss))
 
-    def _start(self, n: int, m: int) -> list[NDArray[Any]]:
-        rng = np.random.default_rng(seed_from(self.random_state))
-        factors = [rng.normal(0.0, self.init_scale, (size, self.rank)).astype(self._number()) for size in (n, m)]
-        return [self._layout().rows(side, np.abs(f) if self.nonnegative else f) for side, f in enumerate(factors)]
+    def _solver(self) -> Solver:
+        return Solver(tolerance=FIRST_GAP if self.row_tol is None else self.row_tol)
+
+    def _start(self) -> RatingStart:
+        seed = seed_from(self.random_state)
+        return RatingStart(self._layout(), float(self.init_scale), seed, bool(self.nonnegative), np.dtype(self.dtype))
 
     def _set_rows(self, users: NDArray[Any], items: NDArray[Any]) -> None:
         self._user_rows, self._item_rows = users, items

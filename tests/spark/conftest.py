@@ -7,8 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-pytest.importorskip("pyspark")
-
 
 @pytest.fixture(scope="session")
 def spark():
@@ -26,6 +24,8 @@ def spark():
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.sql.codegen.wholeStage", "false")  # small data: compiling costs more than it saves
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

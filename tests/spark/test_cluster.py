@@ -82,7 +82,7 @@ def test_a_fit_survives_a_killed_worker_with_the_same_factors(cluster, pairs, tm
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=500,
     )
     assert run.returncode == 0, run.stderr[-5000:]
     result = np.load(tmp_path / "result.npz")

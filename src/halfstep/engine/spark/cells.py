@@ -7,8 +7,8 @@ holds at most one block, under the key p; so RDDs of one side are put together w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,6 +65,7 @@ class DistributedCells:
     long_counts: tuple[Ints, Ints]
     shipped: tuple[int, int]
     n_cells: int
+    total_weight: float
     fingerprint: str
 
     def __len__(self) -> int:
@@ -79,19 +80,23 @@ class DistributedCells:
         def turned(pair: Any) -> Any:
             return pair[1], pair[0]
 
-        return DistributedCells(
-            self.context,
-            turned(self.layouts),
-            turned(self.blocks),
-            turned(self.routes),
-            turned(self.long_counts),
-            turned(self.shipped),
-            self.n_cells,
-            self.fingerprint,
-        )
+        pairs = ("layouts", "blocks", "routes", "long_counts", "shipped")
+        return replace(self, **{name: turned(getattr(self, name)) for name in pairs})
 
     def per_row(self, rule: Callable[[Ints], Values]) -> PerRow:
         return PerRow(rule)
+
+    def weighted(self, factor: float) -> DistributedCells:
+        """The same cells with their weights times `factor`; they take the place of these."""
+
+        def scaled(block: CellBlock) -> CellBlock:
+            return replace(block, cells=replace(block.cells, weights=block.cells.weights * factor, _transposed=[]))
+
+        blocks = tuple(kept(rdd.mapValues(scaled)) for rdd in self.blocks)
+        for rdd, old in zip(blocks, self.blocks, strict=True):
+            rdd.count()
+            old.unpersist()
+        return replace(self, blocks=blocks, total_weight=self.total_weight * factor)
 
     def unpersist(self) -> None:
         for rdd in (*self.blocks, *self.routes):
@@ -105,7 +110,7 @@ def distribute(
     optional = [name for name in ("weight", "target") if name in numbered.columns]
     scattered = kept(numbered.select("row0", "row1", *optional).mapInArrow(_scatter(layouts, optional), _SCATTERED).rdd)
     blocks = tuple(_blocks(scattered, side, layouts, duplicates, dtype) for side in (0, 1))
-    sizes = [dict(rdd.mapValues(lambda b: (len(b.cells), len(b.needed))).collect()) for rdd in blocks]
+    sizes = [dict(rdd.mapValues(_size).collect()) for rdd in blocks]
     routes = tuple(_routes(blocks[1 - side], layouts[side]) for side in (0, 1))
     for rdd in routes:
         rdd.count()
@@ -116,8 +121,9 @@ def distribute(
         blocks,
         routes,
         (_long_counts(sizes[0], layouts[0]), _long_counts(sizes[1], layouts[1])),
-        (sum(needed for _, needed in sizes[1].values()), sum(needed for _, needed in sizes[0].values())),
-        sum(cells for cells, _ in sizes[0].values()),
+        (sum(size.needed for size in sizes[1].values()), sum(size.needed for size in sizes[0].values())),
+        sum(size.cells for size in sizes[0].values()),
+        sum(size.weight for size in sizes[0].values()),
         fingerprint,
     )
 
@@ -208,10 +214,24 @@ def _routes(blocks: Any, layout: Layout) -> Any:
     return kept(asked.mapPartitionsWithIndex(gather, preservesPartitioning=True))
 
 
-def _long_counts(sizes: dict[int, tuple[int, int]], layout: Layout) -> Ints:
+class Size(NamedTuple):
+    """What the driver learns about a partition: its cells, the rows it needs, the sum of its weights."""
+
+    cells: int
+    needed: int
+    weight: float
+
+
+def _size(block: CellBlock) -> Size:
+    weights = np.asarray(block.cells.weights, np.float64)
+    total = float(weights.sum()) if weights.ndim else float(weights) * len(block.cells)
+    return Size(len(block.cells), len(block.needed), total)
+
+
+def _long_counts(sizes: dict[int, Size], layout: Layout) -> Ints:
     counts = np.zeros(len(layout.long), np.int64)
-    for partition, (cells, _) in sizes.items():
+    for partition, size in sizes.items():
         number = layout.long_of(partition)
         if number is not None:
-            counts[number] += cells
+            counts[number] += size.cells
     return counts

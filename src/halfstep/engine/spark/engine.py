@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 import halfstep
-from halfstep.engine.initial import initial_scale
+from halfstep.engine.initial import initial_scale, random_rows
 from halfstep.engine.local import gram_matrix
 from halfstep.engine.problem import Problem, Solver
 from halfstep.engine.spark import tasks
@@ -31,8 +31,18 @@ _SHIP = (
 )
 
 
+class Start(Protocol):
+    """Where factors start: any range of rows of a side, the same whichever range is asked for; None where all are 0."""
+
+    @property
+    def d(self) -> int: ...
+    @property
+    def dtype(self) -> Any: ...
+    def rows(self, side: int, first: int, last: int) -> Array | None: ...
+
+
 @dataclass(frozen=True)
-class RandomStart:
+class OneSideAtRandom:
     """One side filled at random, row by row from the seed; the other at zero."""
 
     side: int
@@ -40,6 +50,12 @@ class RandomStart:
     scale: float
     seed: int
     dtype: Any
+
+    def rows(self, side: int, first: int, last: int) -> Array | None:
+        if side != self.side:
+            return None
+        rows: Array = random_rows(self.seed, side, first, last, self.d, self.dtype) * np.asarray(self.scale, self.dtype)
+        return rows
 
 
 @dataclass(frozen=True)
@@ -137,24 +153,25 @@ class SparkEngine:
 
     def start(
         self, observations: DistributedCells, rank: int, init: str, seed: int, dtype: Any
-    ) -> tuple[RandomStart, tuple[int, int]]:
+    ) -> tuple[OneSideAtRandom, tuple[int, int]]:
         """Where factors start and the order of half-steps: as on one machine, but made where the rows are."""
         if init == "svd":
             raise ValueError("init='svd' needs the whole matrix on one machine; use init='scaled' with SparkEngine.")
         n, m = observations.shape
         small = 0 if n <= m else 1
-        return RandomStart(small, rank, float(initial_scale(init, rank)), seed, np.dtype(dtype)), (1 - small, small)
+        scale = float(initial_scale(init, rank))
+        return OneSideAtRandom(small, rank, scale, seed, np.dtype(dtype)), (1 - small, small)
 
-    def open(self, problem: Problem, start: RandomStart | list[NDArray[Any]], solver: Solver) -> DistributedSession:
-        """Start from random rows or from given factors, one (n, d) array for each side."""
+    def open(self, problem: Problem, start: Start | list[NDArray[Any]], solver: Solver) -> DistributedSession:
+        """Start from rows that are made where they are needed, or from one given (n, d) array for each side."""
         cells: DistributedCells = problem.observations  # type: ignore[assignment]
         gram = problem.background > 0
-        if isinstance(start, RandomStart):
-            d, dtype = start.d, start.dtype
-            factors = [_random_factors(cells, side, start, gram) for side in (0, 1)]
-        else:
+        if isinstance(start, list):
             d, dtype = start[0].shape[1], start[0].dtype
             factors = [_given_factors(cells, side, start[side], gram) for side in (0, 1)]
+        else:
+            d, dtype = start.d, start.dtype
+            factors = [_made_factors(cells, side, start, gram) for side in (0, 1)]
         session = DistributedSession(problem, factors, solver, d, dtype, self.broadcast_limit)
         if self.checkpoint is not None:
             mark = fingerprint_of(problem, cells, solver, start)
@@ -173,20 +190,21 @@ def _is_classic(spark: Any) -> bool:
         return False
 
 
-def _random_factors(cells: DistributedCells, side: int, start: RandomStart, gram: bool) -> Factors:
+def _made_factors(cells: DistributedCells, side: int, start: Start, gram: bool) -> Factors:
     layout, d, dtype = cells.layouts[side], start.d, start.dtype
-    if side != start.side:
+    if start.rows(side, 0, 0) is None:
         return Factors(layout, None, np.zeros((len(layout.long), d), dtype))
 
     def fill(block: int, _: Iterator[Any]) -> Iterator[Any]:
         if block < layout.blocks:
             first, last = layout.range_of(block)
-            values = tasks.start_rows(start.seed, side, first, last, d, start.scale, dtype)
+            values = start.rows(side, first, last)
+            assert values is not None
             yield block, tasks.starting(values, layout, block, gram)
 
     numbers = cells.context.parallelize([(p, None) for p in range(layout.partitions)], layout.partitions)
     rows = keyed(numbers, layout.partitions).mapPartitionsWithIndex(fill, preservesPartitioning=True)
-    long = [tasks.start_rows(start.seed, side, int(p), int(p) + 1, d, start.scale, dtype) for p in layout.long]
+    long: list[Any] = [start.rows(side, int(p), int(p) + 1) for p in layout.long]
     return _summed(layout, rows, np.concatenate([np.zeros((0, d), dtype), *long]), gram)
 
 

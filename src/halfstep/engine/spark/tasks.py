@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfstep import _core
-from halfstep.engine.initial import random_rows
 from halfstep.engine.local import cell_arguments, gram_matrix, keeps_duals, try_rows
 from halfstep.engine.problem import Problem, Side, Solver
 from halfstep.engine.spark.layout import Ints, Layout
@@ -136,12 +135,6 @@ def rotated(values: Array, bases: Iterable[Array]) -> Array:
     for basis in bases:
         _core.rotate(values, basis, 0, 1)
     return values
-
-
-def start_rows(seed: int, side: int, start: int, stop: int, d: int, scale: float, dtype: Any) -> Array:
-    """Random rows as `initial_factors` makes them on one machine."""
-    rows: Array = random_rows(seed, side, start, stop, d, dtype) * np.asarray(scale, dtype)
-    return rows
 
 
 def starting(values: Array, layout: Layout, partition: int, wants_gram: bool) -> Rows:
