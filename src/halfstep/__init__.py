@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 # Public names and where they live; imported when first used, so that `import halfstep` stays quick.
 _NAMES = {
     "CFEnsemble": "halfstep.cfensemble",
+    "CFEnsembleCV": "halfstep.cfensemble",
     "PLQMF": "halfstep.plqmf",
     "WALS": "halfstep.wals",
     "load": "halfstep.persistence",

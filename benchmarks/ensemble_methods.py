@@ -1,0 +1,109 @@
+"""The methods of the fusion benchmark: how each is built, and which sources it depends on. Must not know results."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import halfstep
+from halfstep import baselines
+
+Floats = NDArray[np.float64]
+OURS = "CFEnsembleCV"
+PACKAGE = Path(halfstep.__file__).parent
+
+
+@dataclass(frozen=True)
+class Method:
+    """`make()` gives an estimator with `fit(P, y)` and `predict_proba()`.
+
+    `sources` are the folders or files of the package whose text decides what it answers. `complete`: it needs complete
+    predictions.
+    """
+
+    make: Callable[[], Any]
+    sources: tuple[str, ...]
+    complete: bool = False
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the sources: a stored result counts only while they are the same."""
+        return _fingerprint(self.sources)
+
+
+@cache
+def _fingerprint(sources: tuple[str, ...]) -> str:
+    digest = hashlib.sha256()
+    for source in sources:
+        path = PACKAGE / source
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+class _Column:
+    """A trained classifier, as scikit-learn's stacking wants it: its probabilities stand in column j already."""
+
+    def __init__(self, j: int) -> None:
+        self.j = j
+        self.classes_ = np.array([0, 1])
+
+    def fit(self, X: Floats, y: Any) -> _Column:
+        return self
+
+    def get_params(self, deep: bool = True) -> dict[str, int]:
+        return {"j": self.j}
+
+    def predict_proba(self, X: Floats) -> Floats:
+        return np.column_stack([1 - X[:, self.j], X[:, self.j]])
+
+    _estimator_type = "classifier"
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.base import BaseEstimator, ClassifierMixin
+
+        return type("Tagged", (ClassifierMixin, BaseEstimator), {})().__sklearn_tags__()
+
+
+class SklearnStacking:
+    """scikit-learn's `StackingClassifier` with its default logistic regression, on predictions with column means."""
+
+    def fit(self, P: Floats, y: Floats) -> SklearnStacking:
+        from sklearn.ensemble import StackingClassifier
+
+        self._filled = np.where(np.isnan(P), np.nanmean(P, axis=0), P)
+        known = ~np.isnan(y)
+        pool = [(f"c{j}", _Column(j)) for j in range(P.shape[1])]
+        self._model = StackingClassifier(pool, cv="prefit")
+        self._model.fit(self._filled[known], y[known].astype(int))
+        return self
+
+    def predict_proba(self) -> Floats:
+        answer: Floats = self._model.predict_proba(self._filled)
+        return answer
+
+
+_BASE = ("predictions.py", "baselines/ensemble")
+_OURS = (*_BASE, "cfensemble", "engine")
+
+METHODS: dict[str, Method] = {
+    OURS: Method(lambda: halfstep.CFEnsembleCV(n_threads=1), _OURS),
+    "Mean": Method(baselines.Mean, _BASE),
+    "BiasAdjustedMean": Method(baselines.BiasAdjustedMean, _BASE),
+    "WeightedMean": Method(baselines.WeightedMean, _BASE),
+    "BestSingle": Method(baselines.BestSingle, _BASE),
+    "GreedySelection": Method(baselines.GreedySelection, _BASE),
+    "LogisticStacking": Method(baselines.LogisticStacking, _BASE),
+    "ShrunkenStacking (column mean)": Method(lambda: baselines.ShrunkenStacking(impute="column_mean"), _BASE),
+    "ShrunkenStacking (bias-adjusted)": Method(baselines.ShrunkenStacking, _BASE),
+    "SpectralMetaLearner": Method(lambda: baselines.SpectralMetaLearner(votes="soft"), _BASE),
+    "DawidSkene": Method(baselines.DawidSkene, _BASE),
+    "sklearn stacking": Method(SklearnStacking, ()),
+}
