@@ -89,7 +89,7 @@ def test_fuse_is_what_the_model_says(messages: tuple[TestClient, CFEnsemble]) ->
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([[0.5] * 5], "each row must have 6 numbers, one for each classifier; got shape (1, 5)"),
+        ([[0.5] * 5], "P has 5 classifiers (columns), but the model was fitted with 6"),
         ([[0.5] * 6, [0.5] * 5], "every row must have the same shape"),
         ([[1.5] * 6], "less than or equal to 1"),
         ([["x"] * 6], "a valid number"),
@@ -171,4 +171,23 @@ def test_three_classes(tmp_path: Path) -> None:
         fused = client.post("/fuse", json={"predictions": P[:2].tolist()}).json()
         np.testing.assert_allclose(fused["probabilities"], model.predict_proba(P[:2]), atol=1e-6)
         refused = client.post("/fuse", json={"predictions": [[0.5] * 5]})
-        assert "5 lists of 3 numbers" in refused.json()["error"]
+        assert "a list of 3 numbers for each classifier" in refused.json()["error"]
+
+
+def test_an_ensemble_without_instances_still_fuses(messages: tuple[TestClient, CFEnsemble]) -> None:
+    client, model = messages
+
+    class Fuser:
+        classes_ = model.classes_
+
+        def predict_proba(self, P: object) -> object:
+            return model.predict_proba(P)
+
+        def get_params(self, deep: bool = True) -> dict:
+            return {}
+
+    client.app.state.store.replace(Fuser())
+    assert client.get("/model").json()["answers"] == ["/fuse"]
+    rows = [[0.9, 0.8, 0.7, 0.2, None, 0.6]]
+    assert client.post("/fuse", json={"predictions": rows}).status_code == 200
+    assert client.get("/instances").json()["error"] == "a Fuser does not answer /instances; it answers /fuse"

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from halfstep.serve import schemas as s
-from halfstep.serve.fusion import Order, Which
+from halfstep.serve.instances import Order, Which
 from halfstep.serve.replies import ALWAYS_ASIDE, PROBLEMS, answer, current
 
 ratings = APIRouter(tags=["ratings"], responses=PROBLEMS)
@@ -38,39 +38,39 @@ async def instances(
     n: Annotated[int, Query(ge=1)] = 20,
 ) -> Response:
     """The fitted instances with their fused answer and how the classifiers voted."""
-    fusion = current(request).need("fusion", "/instances")
-    return await answer(request, lambda: fusion.instances(order, which, offset, n), ALWAYS_ASIDE)
+    fitted = current(request).need("instances", "/instances")
+    return await answer(request, lambda: fitted.page(order, which, offset, n), ALWAYS_ASIDE)
 
 
 @ensemble.get("/instance", response_model=s.OneInstance)
 async def instance(request: Request, number: int) -> Response:
     """One fitted instance with the vote of every classifier."""
-    fusion = current(request).need("fusion", "/instance")
-    return await answer(request, lambda: fusion.instance(number))
+    fitted = current(request).need("instances", "/instance")
+    return await answer(request, lambda: fitted.one(number))
 
 
 @ensemble.get("/suggestions", response_model=s.Instances)
 async def suggestions(request: Request, n: Annotated[int, Query(ge=1, le=100)] = 5) -> Response:
     """The unlabelled instances whose labels would help the model most."""
-    fusion = current(request).need("fusion", "/suggestions")
-    return await answer(request, lambda: fusion.suggestions(n), ALWAYS_ASIDE)
+    fitted = current(request).need("instances", "/suggestions")
+    return await answer(request, lambda: fitted.suggestions(n), ALWAYS_ASIDE)
 
 
 @ensemble.get("/labels", response_model=s.Labels)
 async def labels(request: Request) -> Response:
     """Every label the model knows, those given to this server included."""
-    fusion = current(request).need("fusion", "/labels")
-    return await answer(request, fusion.labels)
+    fitted = current(request).need("instances", "/labels")
+    return await answer(request, fitted.labels)
 
 
 @ensemble.post("/labels", response_model=s.Refitted)
 async def add_labels(request: Request, body: s.LabelsBody) -> Response:
     """Add labels and refit. The new model serves as soon as it is ready; the model file is left as it is."""
     state = request.app.state
-    fusion = current(request).need("fusion", "/labels")
+    fitted = current(request).need("instances", "/labels")
 
     def refit() -> dict[str, Any]:
-        model, facts = fusion.relabelled([(entry.number, entry.label) for entry in body.labels])
+        model, facts = fitted.relabelled([(entry.number, entry.label) for entry in body.labels])
         state.store.replace(model)
         changes: dict[str, Any] = facts
         return changes

@@ -15,6 +15,7 @@ from typing import Any
 from halfstep import persistence
 from halfstep.recommend import Recommender
 from halfstep.serve.fusion import Fusion
+from halfstep.serve.instances import Instances
 from halfstep.serve.observe import log
 from halfstep.serve.problems import Problem
 from halfstep.serve.ranking import Ranking
@@ -31,6 +32,7 @@ class Served:
     ranking: Ranking | None = None
     rating: Rating | None = None
     fusion: Fusion | None = None
+    instances: Instances | None = None
     loaded_at: float = field(default_factory=time.time)
 
     @classmethod
@@ -43,6 +45,7 @@ class Served:
             ranking,
             Rating(model, ranking.users, ranking.items, settings) if ranking and hasattr(model, "predict") else None,
             Fusion(model, settings) if ranking is None and hasattr(model, "predict_proba") else None,
+            Instances(model, settings) if hasattr(model, "_factors") and hasattr(model, "_y") else None,
         )
 
     @property
@@ -53,9 +56,10 @@ class Served:
             paths += ["/recommend", "/recommend_for", "/similar", "/profile", "/complete", "/map"]
             paths += ["/explain"] if self.ranking.can_explain else []
         paths += ["/predict"] if self.rating else []
-        if self.fusion:
-            paths += ["/fuse", "/instances", "/instance", "/labels"]
-            paths += ["/suggestions"] if self.fusion.can_label else []
+        paths += ["/fuse"] if self.fusion else []
+        if self.instances:
+            paths += ["/instances", "/instance", "/labels"]
+            paths += ["/suggestions"] if self.instances.can_label else []
         return paths
 
     @property
@@ -64,7 +68,7 @@ class Served:
         if self.ranking:
             names = {"users": len(self.ranking.users), "items": len(self.ranking.items)}
             return names | {"rank": int(self.model.item_factors_.shape[1])}
-        return self.fusion.sizes if self.fusion else {}
+        return self.instances.sizes if self.instances else {}
 
     def need(self, part: str, path: str) -> Any:
         """The answers of one family, or a 404 that says what this model does serve."""
@@ -74,7 +78,7 @@ class Served:
         return found
 
     def prepare(self) -> None:
-        for part in (self.ranking, self.fusion):
+        for part in (self.ranking, self.instances):
             if part is not None:
                 part.prepare()
 

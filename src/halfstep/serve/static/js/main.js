@@ -12,6 +12,7 @@ function describe(model) {
   if (sizes.items) {
     return `${model.kind} · ${number(sizes.users)} ${plural(names.user)} × ${number(sizes.items)} ${plural(names.item)} · rank ${sizes.rank}`;
   }
+  if (!sizes.instances) return `${model.kind} · ${model.classes.length} classes`;
   return `${model.kind} · ${number(sizes.instances)} instances × ${number(sizes.classifiers)} classifiers`;
 }
 
@@ -33,8 +34,8 @@ async function start() {
   try {
     const model = await get("/model");
     document.getElementById("model-line").textContent = describe(model);
-    const view = model.answers.includes("/recommend") ? "./recommender.js" : "./ensemble.js";
-    const { mount } = await import(view);
+    const view = ["recommend", "instances", "fuse"].find((name) => model.answers.includes(`/${name}`));
+    const { mount } = await import({ recommend: "./recommender.js", instances: "./ensemble.js", fuse: "./fuse.js" }[view]);
     await mount(main, model);
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) return askForKey(error.message);
