@@ -306,13 +306,12 @@ class WALS(WALSPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[mi
         else:
             cells = self._cells_for(items, None)
         target = int(self.item_positions([item])[0])
-        V = self.item_factors_.astype(np.float64)
-        x = V[cells.indices]
+        x = self.item_factors_[cells.indices].astype(np.float64)
         w = np.broadcast_to(np.asarray(cells.weights, np.float64), (len(cells),))
         side = self._side(0, cells, None)
         lam = float(np.ravel(side.penalty)[0])
         A = lam * np.eye(self.rank) + self.background * self._item_gram() + (x.T * (w - self.background)) @ x
-        parts = w * (x @ np.linalg.solve(A, V[target]))
+        parts = w * (x @ np.linalg.solve(A, self.item_factors_[target].astype(np.float64)))
         order = np.argsort(-np.abs(parts), kind="stable")
         return Explanation(float(parts.sum()), self._items.take(cells.indices[order]), parts[order])
 
