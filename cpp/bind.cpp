@@ -115,6 +115,19 @@ HalfStep<T> sides(const Array<T>& own, const In<T>& other, const In<int64_t>& in
   return h;
 }
 
+// Whether every row of the own side has every row of the other, in order.
+template <class T>
+bool is_complete(const HalfStep<T>& h) {
+  const int64_t n = h.n_other;
+  if (h.indptr[h.n_own] != h.n_own * n) return false;
+  for (int64_t i = 0; i < h.n_own; ++i) {
+    if (h.indptr[i] != i * n) return false;
+    for (int64_t k = 0; k < n; ++k)
+      if (h.indices[i * n + k] != int32_t(k)) return false;
+  }
+  return true;
+}
+
 template <class T>
 void bind_number(nb::module_& m) {
   m.def(
@@ -161,6 +174,8 @@ void bind_number(nb::module_& m) {
         h.nonnegative = nonnegative_stop > nonnegative_start;
         h.nonnegative_start = nonnegative_start, h.nonnegative_stop = nonnegative_stop;
         h.tolerance = tolerance, h.max_steps = max_steps, h.block = block;
+        h.complete = w0 == 0 && h.loss.kind == LossKind::squared && !h.nonnegative && f <= complete_columns && h.n_own > 1 &&
+                     (h.method == Method::exact || h.method == Method::cholesky) && is_complete(h);
         Sums sums;
         {
           nb::gil_scoped_release released;

@@ -55,7 +55,7 @@ std::vector<Task> plan(const HalfStep<T>& h, bool split_long, std::vector<std::u
       first = i + 1;
       continue;
     }
-    if ((sum += work(i)) >= share) cut(i + 1);
+    if ((sum += work(i)) >= share && !(h.complete && (i + 1) % complete_batch)) cut(i + 1);
   }
   cut(h.n_own);
   tasks.insert(tasks.end(), rest.begin(), rest.end());
@@ -82,7 +82,7 @@ struct Workers {
 template <class T>
 Sums half_step(const Kernels<T>& kernels, HalfStep<T> h, bool evaluate, int n_threads) {
   for (int64_t i = 0; i < h.n_own; ++i) h.longest = std::max(h.longest, h.indptr[i + 1] - h.indptr[i]);
-  const bool split = h.loss.kind == LossKind::squared && !h.nonnegative;
+  const bool split = h.loss.kind == LossKind::squared && !h.nonnegative && !h.complete;
   std::vector<std::unique_ptr<LongRow<T>>> long_rows;
   const std::vector<Task> tasks = plan(h, split, long_rows);
   std::vector<Sums> sums(tasks.size() + 1);

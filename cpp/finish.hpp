@@ -28,7 +28,7 @@ struct Workspace {
   explicit Workspace(const HalfStep<T>& h) {
     const int f = h.free(), ld = panel_ld<T>(f);
     const bool chunked = h.loss.kind == LossKind::squared && !h.nonnegative;
-    const size_t cells = size_t(chunked && h.longest > long_row ? long_row : h.longest) + 64;
+    const size_t cells = size_t(chunked && !h.complete && h.longest > long_row ? long_row : h.longest) + 64;
     const size_t tall = f > panel_cells ? f : panel_cells;
     const size_t turns = chunked ? 0 : cells, squares = quadratic_size<T>(f);
     turned_cells = chunked ? 0 : int64_t(cells * f <= turned_limit ? cells : turned_limit / f) / width<T> * width<T>;

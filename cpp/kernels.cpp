@@ -3,6 +3,7 @@
 
 #include <new>
 
+#include "complete.hpp"
 #include "dense.hpp"
 #include "solve.hpp"
 
@@ -23,6 +24,7 @@ Kernels<T> table() {
       },
       [](void* ws) { delete static_cast<W*>(ws); },
       [](const HalfStep<T>& h, int64_t first, int64_t last, bool evaluate, void* ws, Sums& sums) {
+        if (h.complete) return solve_complete(h, first, last, evaluate, *static_cast<W*>(ws), sums);
         for (int64_t i = first; i < last; ++i) solve_row(h, i, evaluate, *static_cast<W*>(ws), sums);
       },
       [](int f) { return quadratic_size<T>(f); },

@@ -1,4 +1,5 @@
-// A row with one logistic cell beside its squared ones: the label of an instance whose score is v'b plus its pinned part.
+// A row with one logistic cell beside its squared ones: the label of an instance whose score is v'b plus its pinned
+// part.
 //
 //   1/2 b'Q b - q'b + strength/2 [softplus(z) - t z],   z = p + v'b,   0 <= t <= 1
 //
@@ -37,8 +38,7 @@ bool solve_labelled(const HalfStep<T>& h, int64_t i, Workspace<T>& ws) {
   T* turned = ws.v;  // L^-1 v
   std::memcpy(turned, label + h.free_start, sizeof(T) * f);
   solve_lower(ws.quadratic, ld, f, turned);
-  const double pinned =
-      dot(own, label, h.free_start) + dot(own + h.free_stop, label + h.free_stop, h.d - h.free_stop);
+  const double pinned = dot(own, label, h.free_start) + dot(own + h.free_stop, label + h.free_stop, h.d - h.free_stop);
   const double half = 0.5 * h.label_weights[i], t = h.label_targets[i];
   const double z = label_score(pinned + dot(turned, right, f), half * dot(turned, turned, f), t);
   std::memcpy(ws.b, right, sizeof(T) * f);

@@ -66,6 +66,7 @@ struct HalfStep {
   int max_steps = 100;        // inner iterations of the iterative finishes
   int block = 64;             // columns solved together by the subspace finish
   int64_t longest = 0;        // cells of the longest row
+  bool complete = false;      // every row has every cell, in order: rows are solved side by side (complete.hpp)
 
   int free() const { return free_stop - free_start; }
   T penalty(int64_t i) const { return lam ? lam[i] : lam_all; }
@@ -91,6 +92,10 @@ struct Sums {
     if (failed < 0 || (more.failed >= 0 && more.failed < failed)) failed = more.failed;
   }
 };
+
+// Rows that are solved side by side stay in one task.
+constexpr int64_t complete_batch = 8;
+constexpr size_t complete_columns = 96;  // beyond, a triangle of lanes leaves the cache
 
 // A row longer than two chunks is accumulated chunk by chunk, so that several threads can share it.
 constexpr int64_t chunk_cells = 8192;
