@@ -115,13 +115,14 @@ class WeightedAggregator(Aggregator):
         folds: Codes | None = None,
         start: Floats | None = None,
     ) -> Self:
-        X, n_channels = self._features(design), design.n_channels
+        X, n_channels = self.features(design), design.n_channels
         strength = self._choose(X, n_channels, truth, weights, folds) if self.shrinkage == "auto" else self.shrinkage
         self.strength = float(strength)
         self.coefficients = _shrunken(X, n_channels, truth, weights, self.strength, start)
         return self
 
-    def _features(self, design: Design) -> Floats:
+    def features(self, design: Design) -> Floats:
+        """(r, n_channels + 1 + k): which class, the mean, deviations from it."""
         return np.column_stack([design.intercepts, design.mean, design.deviations])
 
     def _choose(self, X: Floats, n_channels: int, truth: Floats, weights: Floats, folds: Codes | None) -> float:
@@ -138,7 +139,7 @@ class WeightedAggregator(Aggregator):
         return grid[int(np.argmin(losses))]
 
     def log_odds(self, design: Design) -> Floats:
-        return self._features(design) @ self.coefficients
+        return self.features(design) @ self.coefficients
 
     def state(self) -> dict[str, Floats]:
         return {"coefficients": self.coefficients, "strength": np.array(self.strength)}
@@ -146,9 +147,19 @@ class WeightedAggregator(Aggregator):
     def restore(self, state: dict[str, Floats]) -> None:
         self.coefficients, self.strength = state["coefficients"], float(state["strength"])
 
+    def start(self, k: int, n_channels: int, strength: float | None = None) -> None:
+        """The plain mean over k deviations, before anything is learned."""
+        self.strength = float(self.shrinkage if strength is None else strength)
+        self.coefficients = np.zeros(n_channels + 1 + k)
+        self.coefficients[n_channels] = 1.0
+
+    def penalty(self, n_channels: int) -> tuple[Floats, Floats]:
+        """Penalty and prior of every coefficient."""
+        return _penalty(len(self.coefficients), n_channels, self.strength)
+
     def cost(self, n_channels: int) -> float:
         """1/2 sum penalty (b - prior)^2, what is added to the summed cross-entropy."""
-        penalty, prior = _penalty(len(self.coefficients), n_channels, self.strength)
+        penalty, prior = self.penalty(n_channels)
         finite = np.isfinite(penalty)
         return 0.5 * float(penalty[finite] @ (self.coefficients - prior)[finite] ** 2)
 

@@ -222,7 +222,7 @@ class Factorisation:
         V = self.classifier_factors
         before = V.copy()
         a = self.scale.slope * self.aggregator_weights
-        matrices, vectors = self._normal_equations()
+        matrices, vectors = self.normal_equations()
         matrices[:, np.arange(stop - start), np.arange(stop - start)] += self.reg
         prior = self._prior()
         if prior is not None:
@@ -244,7 +244,7 @@ class Factorisation:
         if self.scale.bernoulli:
             self._backtrack(before)
 
-    def _normal_equations(self) -> tuple[Floats, Floats]:
+    def normal_equations(self) -> tuple[Floats, Floats]:
         """(m, f, f) and (m, f): the quadratic of every classifier on its cells; of a Newton step for Bernoulli."""
         free, V = self.columns.classifier_free, self.classifier_factors
         matrices, vectors = [], []

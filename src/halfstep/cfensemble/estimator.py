@@ -19,6 +19,7 @@ from halfstep.cfensemble.aggregators import DEFAULT_STRENGTH, WeightedAggregator
 from halfstep.cfensemble.combined import Columns, Factorisation, Labels
 from halfstep.cfensemble.diagnostics import Diagnostics, classifier_weights, diagnose
 from halfstep.cfensemble.factors import FusionFactors
+from halfstep.cfensemble.federated import FederatedMixin
 from halfstep.cfensemble.fusion import Fusion, by_class
 from halfstep.cfensemble.inputs import Rows, class_weights, expand_labels, read_features, read_groups, read_rows
 from halfstep.cfensemble.lifecycle import LifecycleMixin
@@ -34,7 +35,7 @@ from halfstep.predictions import CLIP, Floats, expit
 SOLVERS = ("exact", "als")
 
 
-class CFEnsemble(ParametersMixin, LifecycleMixin, StoringMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class CFEnsemble(ParametersMixin, LifecycleMixin, FederatedMixin, StoringMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Fuse predictions of m classifiers on n instances, of which some are labelled, by factorising them.
 
     Row i of factors u and classifier j of factors v meet in the score z_ij = u_i.v_j (biases included). The combined
@@ -236,9 +237,7 @@ class CFEnsemble(ParametersMixin, LifecycleMixin, StoringMixin, ClassifierMixin,
         mean = isinstance(self.aggregator, str) and self.aggregator == "mean"
         strength = DEFAULT_STRENGTH if self.shrinkage == "auto" else float(self.shrinkage)
         aggregator = WeightedAggregator(strength)
-        size = self._n_channels + 1 + session.table.shape[1]
-        aggregator.coefficients, aggregator.strength = np.zeros(size), strength
-        aggregator.coefficients[self._n_channels] = 1.0
+        aggregator.start(session.table.shape[1], self._n_channels)
         weights = self._row_weights(labelled)
         share = (1 - self.rho) / self.rho * total / weights.sum()
         labels = Labels(labelled, row_labels[labelled].astype(np.float64), weights, share, aggregator, fixed=mean)

@@ -5,6 +5,7 @@ Knows tables and columns. Must not know aggregators beyond the one of the loss, 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -18,28 +19,65 @@ INITS = ("svd", "random")
 RANDOM_SCALE = 0.01
 
 
-def start_classifiers(table: Table, columns: Columns, channel: Codes, init: str, seed: int, dtype: Any) -> Factors:
-    """(m, d) classifier factors.
+@dataclass(frozen=True, eq=False)
+class StartSums:
+    """Sums over rows from which classifiers start; those of several sites add up.
 
-    "svd": biases are classifier means, the shared part the singular vectors of what row and classifier means leave (0
-    where missing), times the root of their values. "random": 0.01 times standard normal numbers, biases 0.
+    counts, targets (n_channels, m) : observed cells and their summed targets, by class
+    centred (m,), gram (m, m), rows : sums of the targets less their row's mean (0 where missing), of the products of
+        such deviations, and of 1. Without biases nothing is taken off.
     """
+
+    counts: Floats
+    targets: Floats
+    centred: Floats
+    gram: Floats
+    rows: float
+
+    def __add__(self, more: StartSums) -> StartSums:
+        return StartSums(*(getattr(self, f.name) + getattr(more, f.name) for f in fields(self)))
+
+    @classmethod
+    def of(cls, table: Table, columns: Columns, channel: Codes) -> StartSums:
+        m, k = table.shape[1], columns.n_channels
+        counts, targets, centred, gram = np.zeros((k, m)), np.zeros((k, m)), np.zeros(m), np.zeros((m, m))
+        for rows in _row_blocks(table):
+            cells = table.targets[rows].astype(np.float64)
+            seen, one_hot = ~np.isnan(cells), np.eye(k)[channel[rows]]
+            cells = np.where(seen, cells, 0.0)
+            counts += one_hot.T @ seen
+            targets += one_hot.T @ cells
+            if columns.biases:
+                cells = seen * (cells - (cells.sum(axis=1) / np.maximum(seen.sum(axis=1), 1))[:, None])
+            centred += cells.sum(axis=0)
+            gram += cells.T @ cells
+        return cls(counts, targets, centred, gram, float(table.shape[0]))
+
+    def classifiers(self, columns: Columns, dtype: Any) -> Factors:
+        """(m, d): biases are classifier means; the shared part are the leading eigenvectors of the covariance of what
+        row means leave, each times the root of its singular value.
+        """
+        V = columns.classifiers(len(self.centred), dtype)
+        gram = self.gram
+        if columns.biases:
+            gram = gram - np.outer(self.centred, self.centred) / max(self.rows, 1.0)
+            V[:, : columns.n_channels] = (self.targets / np.maximum(self.counts, 1)).T
+        values, vectors = np.linalg.eigh(gram)
+        top = np.argsort(values)[::-1][: columns.rank]
+        leading = vectors[:, top]
+        largest = np.abs(leading).argmax(axis=0)
+        signs = np.sign(leading[largest, np.arange(len(top))])  # eigenvectors come with any sign
+        V[:, columns.shared] = signs * leading * np.maximum(values[top], 0) ** 0.25
+        return V
+
+
+def start_classifiers(table: Table, columns: Columns, channel: Codes, init: str, seed: int, dtype: Any) -> Factors:
+    """(m, d) classifier factors: those of `StartSums` ("svd"), or 0.01 times standard normal numbers ("random")."""
+    if init == "svd":
+        return StartSums.of(table, columns, channel).classifiers(columns, dtype)
     m = table.shape[1]
     V = columns.classifiers(m, dtype)
-    if init == "random":
-        V[:, columns.shared] = RANDOM_SCALE * random_rows(seed, 1, 0, m, columns.rank, dtype)
-        return V
-    means = _classifier_means(table, columns, channel)
-    gram = np.zeros((m, m))
-    for rows in _row_blocks(table):
-        left = _residual(table.targets[rows], means[channel[rows]], columns.biases)
-        gram += left.T @ left
-    values, vectors = np.linalg.eigh(gram)
-    top = np.argsort(values)[::-1][: columns.rank]
-    signs = np.where(vectors[:, top].sum(axis=0) < 0, -1.0, 1.0)  # eigenvectors come with any sign
-    V[:, columns.shared] = signs * vectors[:, top] * np.maximum(values[top], 0) ** 0.25
-    if columns.biases:
-        V[:, : columns.n_channels] = means.T
+    V[:, columns.shared] = RANDOM_SCALE * random_rows(seed, 1, 0, m, columns.rank, dtype)
     return V
 
 
@@ -54,24 +92,3 @@ def start_rows(columns: Columns, channel: Codes, features: Floats | None, seed: 
 def _row_blocks(table: Table) -> list[slice]:
     step = max(1, BLOCK_CELLS // table.shape[1])
     return [slice(start, min(start + step, table.shape[0])) for start in range(0, table.shape[0], step)]
-
-
-def _classifier_means(table: Table, columns: Columns, channel: Codes) -> Floats:
-    """(n_channels, m) mean observed target of each classifier and class; 0 without biases or cells."""
-    sums, counts = np.zeros((columns.n_channels, table.shape[1])), np.zeros((columns.n_channels, table.shape[1]))
-    for rows in _row_blocks(table):
-        one_hot = np.eye(columns.n_channels)[channel[rows]]
-        sums += one_hot.T @ np.nan_to_num(table.targets[rows]).astype(np.float64)
-        counts += one_hot.T @ ~np.isnan(table.targets[rows])
-    return np.asarray(sums / np.maximum(counts, 1) * columns.biases)
-
-
-def _residual(targets: Any, means: Floats, biases: bool) -> Floats:
-    left: Floats = targets.astype(np.float64) - means
-    missing = np.isnan(left)
-    left[missing] = 0
-    if biases:
-        seen = np.maximum((~missing).sum(axis=1, keepdims=True), 1)
-        left -= left.sum(axis=1, keepdims=True) / seen
-        left[missing] = 0
-    return left
