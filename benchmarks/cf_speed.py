@@ -147,7 +147,7 @@ def minimise(torch, name, loss, parameters, goal, limit):
         return value
 
     while best > goal and time.perf_counter() - begun < limit:
-        best = min(best, float(optimiser.step(closure)))
+        best = min(best, optimiser.step(closure).item())
     return best, time.perf_counter() - begun
 
 
