@@ -10,15 +10,17 @@
 
 namespace halfstep::HALFSTEP_ISA {
 
-// The root of z + c (sigmoid(z) - t) = z0, by Newton steps kept inside a shrinking bracket.
+// The root of z + c (sigmoid(z) - t) = z0, by Newton steps inside a shrinking bracket. A step that is not half as long as
+// the one before gives way to bisection: on the two flat ends of the sigmoid Newton would go to and fro.
 inline double label_score(double z0, double c, double t) {
-  double low = z0 - c * (1 - t), high = z0 + c * t, z = z0;
-  for (int step = 0; step < 100; ++step) {
+  double low = z0 - c * (1 - t), high = z0 + c * t, z = z0, last = high - low;
+  for (int step = 0; step < 200; ++step) {
     const double s = sigmoid(z), value = z - z0 + c * (s - t);
     (value > 0 ? high : low) = z;
     double next = z - value / (1 + c * s * (1 - s));
-    if (!(next > low && next < high)) next = 0.5 * (low + high);
-    if (std::fabs(next - z) <= 1e-14 * (1 + std::fabs(z))) return next;
+    if (!(next > low && next < high) || std::fabs(next - z) > 0.5 * last) next = 0.5 * (low + high);
+    last = std::fabs(next - z);
+    if (last <= 1e-14 * (1 + std::fabs(z))) return next;
     z = next;
   }
   return z;

@@ -13,6 +13,9 @@ from halfstep.cfensemble.combined import Columns, Factorisation, Labels
 from halfstep.cfensemble.logistic import fit_logistic
 from halfstep.cfensemble.start import start_classifiers
 from halfstep.cfensemble.table import Scale, Table
+from halfstep.engine.local import LabelCell, solve_rows
+from halfstep.engine.problem import Problem, Side, Solver
+from halfstep.observations import Observations
 
 
 def make_session(seed=0, n=40, m=6, rank=2, *, bernoulli=False, channels=1, features=0, groups=False, dtype=np.float64):
@@ -155,6 +158,21 @@ def test_label_cell_is_stationary_at_any_strength(seed, strength, spread):
     gradient[labels.rows] += pull[:, None] * vector[start:stop]
     size = np.abs(residual) @ np.abs(V[:, start:stop]) + session.reg * np.abs(U[:, start:stop]) + 1
     assert np.abs(gradient / size).max() < 1e-7
+
+
+@pytest.mark.parametrize(
+    ("start", "reach"), [(-2.6758911641392586, 434.275718719786), (30.0, 1e4), (-5.0, 1e6), (0.0, 3.0)]
+)
+@pytest.mark.parametrize("truth", [0.0, 1.0])
+def test_label_scores_where_plain_newton_goes_to_and_fro(start, reach, truth):
+    """One free column: lam = 1, so that v'A^-1 v = v^2 and the score without label is v mu."""
+    v = 2.0
+    side = Side(1.0, prior=np.array([[start / v]]))
+    cells = Observations((1, 1), np.array([0, 0], np.int64), np.zeros(0, np.int32))
+    own, label = np.zeros((1, 1)), LabelCell(np.array([v]), np.array([truth]), np.array([2 * reach / v**2]))
+    solve_rows(Problem(cells, (side, side)), 0, own, np.ones((1, 1)), Solver(), gram=None, label=label)
+    z = v * own[0, 0]
+    assert z - start + reach * (expit(z) - truth) == pytest.approx(0, abs=1e-9 * reach)
 
 
 def test_float32_rows_agree_with_float64():
