@@ -24,6 +24,7 @@ from halfstep.errors import check_number, one_of
 from halfstep.frames import pairs_from
 from halfstep.ids import encode
 from halfstep.observations import Observations
+from halfstep.plots import PLQMFPlots
 from halfstep.recommend import Ranking, Recommender
 
 Floats = NDArray[np.float64]
@@ -56,7 +57,7 @@ def _is_logistic(model: PLQMF) -> bool:
     return isinstance(losses.get(model.loss), losses.Logistic)
 
 
-class PLQMF(Recommender, OnCluster, BaseEstimator):  # type: ignore[misc]
+class PLQMF(PLQMFPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[misc]
     """Factorise the values of (user, item) pairs under a piecewise linear-quadratic or smooth loss.
 
     Minimises over factors p_u, q_i of length `rank` and biases a_u, b_i, for n users and m items,

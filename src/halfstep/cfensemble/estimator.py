@@ -30,12 +30,21 @@ from halfstep.cfensemble.table import Table, make_table, make_weights, without_l
 from halfstep.engine.alternate import Callback
 from halfstep.engine.initial import seed_from
 from halfstep.engine.local import thread_count
+from halfstep.plots import EnsemblePlots
 from halfstep.predictions import CLIP, Floats, expit
 
 SOLVERS = ("exact", "als")
 
 
-class CFEnsemble(ParametersMixin, LifecycleMixin, FederatedMixin, StoringMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class CFEnsemble(  # type: ignore[misc]
+    EnsemblePlots,
+    ParametersMixin,
+    LifecycleMixin,
+    FederatedMixin,
+    StoringMixin,
+    ClassifierMixin,  # type: ignore[misc]  # scikit-learn is untyped
+    BaseEstimator,  # type: ignore[misc]
+):
     """Fuse predictions of m classifiers on n instances, of which some are labelled, by factorising them.
 
     Row i of factors u and classifier j of factors v meet in the score z_ij = u_i.v_j (biases included). The combined

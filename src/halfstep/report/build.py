@@ -54,7 +54,7 @@ def _fitted(model: Any) -> dict[str, Any]:
     order = list(inspect.signature(type(model)).parameters)
     quiet = {"callbacks", "engine", "verbose", "n_threads", "warm_start", "dtype", "max_seconds"}
     values = model.get_params(deep=False)
-    return {name: "none" if values[name] is None else values[name] for name in order if name not in quiet}
+    return {name: values[name] for name in order if name not in quiet and values[name] is not None}
 
 
 def _warnings(model: Any) -> list[Block]:
@@ -70,10 +70,22 @@ def _warnings(model: Any) -> list[Block]:
         )
     if getattr(model, "interrupted_", False):
         notes.append(Note(f"The fit was interrupted after sweep {len(history)}; this is its last finished sweep."))
+    risen = _risen(history)
+    if risen:
+        notes.append(
+            Note(f"The objective rose at sweep {risen}, which exact half-steps never do; please report this fit.")
+        )
     repaired = sum(record.get("repaired", 0) for record in history)
     if repaired:
         notes.append(Note(f"{repaired:,.0f} rows were too ill-conditioned and were solved again with a small ridge."))
     return notes
+
+
+def _risen(history: list[dict[str, Any]], slack: float = 1e-4) -> int:
+    """The first sweep whose objective is above the one before by more than rounding, or 0."""
+    values = np.array([objective(record) for record in history])
+    worse = np.flatnonzero(values[1:] > values[:-1] * (1 + slack))
+    return int(worse[0]) + 2 if len(worse) else 0
 
 
 def _fall(history: list[dict[str, Any]]) -> float:
@@ -102,7 +114,7 @@ def _progress(model: Any) -> list[Section]:
             {"objective": (sweep, values)},
             x_label="sweep",
             y_label="objective",
-            caption="The quantity that is minimised; it never rises.",
+            caption="The quantity that is minimised.",
         )
     ]
     if len(parts) > 1:

@@ -31,10 +31,10 @@ def sections(
     pairs, y : ratings to judge it on; those of the fit where it still has them. comparison : rows of a table of
     models and their test error, the first number being the one that counts (smaller is better).
     """
-    where = "the ratings given"
+    where = "as given"
     if pairs is None or y is None:
         pairs, y = fitted_ratings(model)
-        where = "the ratings of the fit"
+        where = "those of the fit"
     shown = [_data(model)]
     if comparison:
         shown.append(_comparison(list(comparison), caption))
@@ -109,7 +109,7 @@ def _errors(model: Any, pairs: Any, y: NDArray[np.float64], where: str) -> list[
     scale = 1.4826 * float(np.median(np.abs(residual - np.median(residual))))
     far = float((np.abs(residual - np.median(residual)) > 4 * scale).mean()) if scale > 0 else 0.0
     facts = {
-        "judged on": f"{len(y):,}, {where}",
+        "judged on": f"{len(y):,} ratings, {where}",
         "mean absolute error": float(np.abs(residual).mean()),
         "median absolute error": float(np.median(np.abs(residual))),
         "root mean square error": float(np.sqrt((residual**2).mean())),
@@ -171,7 +171,7 @@ def _classes(model: Any, pairs: Any, y: NDArray[Any], where: str) -> Section:
         [f"truly {truth}", *(int(((y == t) & (predicted == p)).sum()) for p in model.classes_)]
         for truth, t in zip(names, model.classes_, strict=True)
     ]
-    facts = {"judged on": f"{len(y):,}, {where}", "accuracy": float((predicted == y).mean())}
+    facts = {"judged on": f"{len(y):,} ratings, {where}", "accuracy": float((predicted == y).mean())}
     margin = np.asarray(model.decision_function(pairs), np.float64)
     groups = {f"truly {name}": margin[y == c] for name, c in zip(names, model.classes_, strict=True)}
     return Section(

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
+from threadpoolctl import threadpool_limits
 
 Floats = NDArray[np.float64]
 
@@ -18,19 +19,20 @@ def flat_map(factors: ArrayLike, method: str = "auto", seed: int = 0) -> tuple[F
     """Rows of factors in the plane, (n, 2), and the name of the method.
 
     Directions only: rows are scaled to unit length, so that popularity does not decide the picture. "auto" takes
-    t-SNE up to 3,000 rows and PCA above, where t-SNE would take minutes.
+    t-SNE up to 2,000 rows and PCA above, where t-SNE would take minutes.
     """
     rows = np.asarray(factors, np.float64)
     rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     n, d = rows.shape
     if method == "auto":
-        method = "t-SNE" if 10 <= n <= 3000 and d > 2 else "PCA"
+        method = "t-SNE" if 10 <= n <= 2000 and d > 2 else "PCA"
     if d == 1 or n < 3:
         return np.column_stack([rows[:, 0], np.zeros(n)]), "first factor"
     if method == "PCA":
         return np.asarray(PCA(2, random_state=seed).fit_transform(rows)), "PCA"
     near = TSNE(2, metric="cosine", init="pca", perplexity=min(30.0, (n - 1) / 3), random_state=seed, max_iter=500)
-    return np.asarray(near.fit_transform(rows), np.float64), "t-SNE"
+    with threadpool_limits(1):  # so few rows are several times slower with threads that wait for each other
+        return np.asarray(near.fit_transform(rows), np.float64), "t-SNE"
 
 
 def reliability(probability: ArrayLike, truth: ArrayLike, bins: int = 10) -> dict[str, Floats]:
@@ -105,25 +107,25 @@ def objective(record: dict[str, Any]) -> float:
 
 
 def weight_spread(
-    model: Any, P: ArrayLike, y: ArrayLike, seconds: float = 3.0, repeats: int = 24, seed: int = 0
+    model: Any, P: ArrayLike, y: ArrayLike, seconds: float = 2.5, repeats: int = 24, seed: int = 0
 ) -> Floats | None:
     """(m,) standard error of the classifier weights: their deviation over refits on random halves of the labels.
 
     A half-sample varies about the full sample as the full sample does about the truth, so no correction is needed. None
-    where there are too few labels, or where fewer than 8 refits fit into `seconds`.
+    where there are too few labels, or where fewer than 8 refits fit into `seconds` of processor time.
     """
     codes = np.asarray(y)
-    rng, begun, found = np.random.default_rng(seed), time.perf_counter(), []
+    rng, begun, found = np.random.default_rng(seed), time.process_time(), []
     groups = [np.flatnonzero(codes == c) for c in np.unique(codes[codes >= 0])]
     if len(groups) < 2 or min(map(len, groups)) < 4:
         return None
-    quiet = clone(model).set_params(callbacks=(), verbose=0)
+    quiet = clone(model).set_params(callbacks=(), verbose=0, n_threads=1)
     for _ in range(repeats):
         half = np.full(len(codes), -1)
         for group in groups:
             kept = rng.choice(group, len(group) // 2, replace=False)
             half[kept] = codes[kept]
         found.append(np.asarray(clone(quiet).fit(P, half).classifier_weights_, float))
-        if time.perf_counter() - begun > seconds:
+        if time.process_time() - begun > seconds:
             break
     return np.std(found, axis=0, ddof=1) if len(found) >= 8 else None
