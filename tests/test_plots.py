@@ -64,3 +64,57 @@ def test_the_core_stays_light():
         "print([m for m in ('plotly', 'jinja2', 'rich', 'typer', 'optuna') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+@pytest.fixture(scope="module")
+def ratings():
+    from halfstep.datasets import make_ratings
+
+    pairs, y, _ = make_ratings(150, 80, 2500)
+    return halfstep.PLQMF(rank=2, loss="absolute", max_iter=5, random_state=0).fit(pairs, y), pairs, y
+
+
+@pytest.fixture(scope="module")
+def ensemble():
+    from halfstep.datasets import make_predictions
+
+    P, y, _ = make_predictions(120, 6)
+    return halfstep.CFEnsemble(random_state=0).fit(P, y)
+
+
+def test_residuals_are_observed_minus_predicted(ratings):
+    model, pairs, y = ratings
+    given = model.plot_residuals(pairs, y).data[0].x
+    np.testing.assert_allclose(given, y - model.predict(pairs))
+    np.testing.assert_allclose(np.sort(model.plot_residuals().data[0].x), np.sort(given), atol=1e-5)
+    with pytest.raises(ValueError, match="give both pairs and y"):
+        model.plot_residuals(pairs)
+
+
+def test_calibration_and_biases_of_ratings(ratings):
+    figure = ratings[0].plot_calibration()
+    by_name = {trace.name: trace.y for trace in figure.data}
+    assert (np.asarray(by_name["90%"]) >= by_name["median"]).all()
+    assert [len(trace.x) for trace in ratings[0].plot_biases().data] == [150, 80]
+
+
+def test_a_model_from_a_file_asks_for_its_ratings(ratings, tmp_path):
+    ratings[0].save(tmp_path / "m.safetensors")
+    with pytest.raises(ValueError, match="does not hold the ratings; give pairs and y"):
+        halfstep.load(tmp_path / "m.safetensors").plot_residuals()
+
+
+def test_figures_of_an_ensemble(ensemble):
+    names = list("abcdef")
+    figure = ensemble.plot_weights(names)
+    weights = dict(zip(figure.data[0].y, figure.data[0].x, strict=True))
+    np.testing.assert_allclose([weights[n] for n in names], ensemble.diagnostics_.classifier_weights)
+    heat = ensemble.plot_similarity(names).data[0]
+    assert sorted(heat.x) == names
+    np.testing.assert_allclose(np.diag(heat.z), 1, atol=1e-6)
+    assert len(ensemble.plot_calibration().data) == 2
+    for by in ("answer", "difficulty", "novelty"):
+        assert len(ensemble.plot_instances(by).data[0].x) == 120
+    with pytest.raises(ValueError, match="names has 1 entries; this ensemble has 6 classifiers"):
+        ensemble.plot_weights(["a"])
+    assert "<td>120</td>" in ensemble._repr_html_()

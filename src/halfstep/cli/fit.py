@@ -252,6 +252,7 @@ def run_fit(
     begun = time.perf_counter()
     with stop_on_interrupt() as stop:
         model.set_params(verbose=int(bar), callbacks=[stop])
+        say(f"fitting, at most {model.max_iter:,} sweeps; Ctrl-C keeps the last finished one")
         fit()
     seconds = time.perf_counter() - begun
     model.set_params(verbose=0, callbacks=())

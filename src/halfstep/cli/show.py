@@ -11,7 +11,8 @@ import typer
 from rich.markup import escape
 
 from halfstep.cli.console import JsonFlag, console, emit_document, guarded, pairs, say, working
-from halfstep.cli.sources import ModelFile, load_model
+from halfstep.cli.sources import ModelFile, load_model, read_ratings
+from halfstep.cli.wide import read_predictions
 
 Open = Annotated[
     bool | None, typer.Option("--open/--no-open", help="Open the page; when left out, where there is a screen.")
@@ -41,6 +42,12 @@ def report(
     model: ModelFile,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the page is written.")] = Path("report.html"),
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Ratings to judge a PLQMF on, or the predictions an ensemble was fitted to, for more charts."
+        ),
+    ] = None,
     open_page: Open = None,
 ) -> None:
     """One self-contained page about a model: what was fitted, how it went, what it says, where to be careful.
@@ -51,9 +58,23 @@ def report(
     """
     from halfstep.report import write_report
 
+    fitted = load_model(model)
+    evidence = {} if data is None else read_evidence(fitted, data)
     with working("drawing"):
-        write_report(load_model(model), output, title=title)
+        write_report(fitted, output, title=title, **evidence)
     show_page(output, open_page)
+
+
+def read_evidence(fitted: Any, data: Path) -> dict[str, Any]:
+    """What the report of this kind of model takes beside the model, from a file."""
+    kind = type(fitted).__name__
+    if kind == "PLQMF":
+        pairs_of_ids, y = read_ratings(str(data))
+        return {"pairs": pairs_of_ids, "y": y}
+    if kind.startswith("CFEnsemble"):
+        table = read_predictions(data)
+        return {"P": table.P, "names": table.names, "ids": table.ids.tolist()}
+    raise ValueError(f"--data is for PLQMF and ensembles; a {kind} file holds its own data")
 
 
 def show_page(page: Path, wanted: bool | None) -> None:

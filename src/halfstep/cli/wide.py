@@ -129,7 +129,7 @@ def _check_ids(ids: NDArray[Any], path: Path) -> None:
     values, counts = np.unique(ids.astype(str), return_counts=True)
     if (counts > 1).any():
         raise ValueError(
-            f"{path}: the id {values[int(np.argmax(counts))]!r} comes {counts.max()} times; ids must differ"
+            f"{path}: the id {str(values[int(np.argmax(counts))])!r} comes {counts.max()} times; ids must differ"
         )
 
 

@@ -19,13 +19,13 @@ def flat_map(factors: ArrayLike, method: str = "auto", seed: int = 0) -> tuple[F
     """Rows of factors in the plane, (n, 2), and the name of the method.
 
     Directions only: rows are scaled to unit length, so that popularity does not decide the picture. "auto" takes
-    t-SNE up to 2,000 rows and PCA above, where t-SNE would take minutes.
+    t-SNE up to 1,000 rows and PCA above, where t-SNE would take minutes.
     """
     rows = np.asarray(factors, np.float64)
     rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     n, d = rows.shape
     if method == "auto":
-        method = "t-SNE" if 10 <= n <= 2000 and d > 2 else "PCA"
+        method = "t-SNE" if 10 <= n <= 1000 and d > 2 else "PCA"
     if d == 1 or n < 3:
         return np.column_stack([rows[:, 0], np.zeros(n)]), "first factor"
     if method == "PCA":
