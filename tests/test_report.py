@@ -166,7 +166,9 @@ def test_report_of_a_large_ensemble_is_quick_and_small(tmp_path):
     model = CFEnsemble(random_state=0, max_iter=5).fit(P, y)
     begun = time.process_time()
     page = model.report(tmp_path / "r.html", P=P)
-    assert time.process_time() - begun < 30  # of all threads; benchmarks measure the 10 s of the wall
+    assert (
+        time.process_time() - begun < 30
+    )  # processor time: a loose guard that does not depend on how busy the machine is
     assert page.stat().st_size < 5_000_000
 
 
