@@ -221,29 +221,37 @@ def first_maxima(scores: Floats, n: int) -> npt.NDArray[np.intp]:
     """
     n_rows, n_columns = scores.shape
     last = np.partition(scores, n_columns - n, axis=1)[:, n_columns - n, None]
-    better, equal = scores > last, scores == last
-    room = n - np.count_nonzero(better, axis=1, keepdims=True)
-    chosen = better | (equal & (np.cumsum(equal, axis=1) <= room))
+    chosen = scores >= last
+    crowded = np.flatnonzero(np.count_nonzero(chosen, axis=1) > n)  # several columns share the n-th largest score
+    if len(crowded):
+        better, equal = scores[crowded] > last[crowded], scores[crowded] == last[crowded]
+        room = n - np.count_nonzero(better, axis=1, keepdims=True)
+        chosen[crowded] = better | (equal & (np.cumsum(equal, axis=1, dtype=np.int32) <= room))
     columns = np.nonzero(chosen)[1].reshape(n_rows, n)
     order = np.argsort(-np.take_along_axis(scores, columns, axis=1), axis=1, kind="stable")
     return np.asarray(np.take_along_axis(columns, order, axis=1))
 
 
 def _row_maxima(matrix: Any, n: int) -> Any:
-    """The n largest positive cells of each row of a CSR matrix with sorted columns; ties go to the first."""
+    """The n largest positive cells of each row of a CSR matrix with sorted columns; ties go to the first.
+
+    Rows of similar length are padded together, so that padding at most doubles the cells.
+    """
     lengths = np.diff(matrix.indptr)
-    width = int(lengths.max(initial=0))
-    if width == 0:
-        return matrix
-    row = np.repeat(np.arange(matrix.shape[0]), lengths)
-    place = np.arange(matrix.nnz) - matrix.indptr[row]
-    padded = np.zeros((matrix.shape[0], width))
-    padded[row, place] = matrix.data
-    best = first_maxima(padded, min(n, width))
-    kept_row, kept = np.nonzero(np.take_along_axis(padded, best, axis=1) > 0)
-    cell = matrix.indptr[kept_row] + best[kept_row, kept]
-    kept_cells = (matrix.data[cell], (kept_row, matrix.indices[cell]))
-    return sparse.csr_matrix(kept_cells, shape=matrix.shape)
+    doublings = np.frexp(lengths)[1]
+    kept_rows, kept_cells = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
+    for size in np.unique(doublings[lengths > 0]):
+        rows = np.flatnonzero(doublings == size)
+        place = np.arange(int(lengths[rows].max()))
+        inside = place < lengths[rows, None]
+        padded = np.zeros(inside.shape)
+        padded[inside] = matrix.data[(matrix.indptr[rows, None] + place)[inside]]
+        best = first_maxima(padded, min(n, len(place)))
+        row, kept = np.nonzero(np.take_along_axis(padded, best, axis=1) > 0)
+        kept_rows.append(rows[row])
+        kept_cells.append(matrix.indptr[rows[row]] + best[row, kept])
+    row, cell = np.concatenate(kept_rows), np.concatenate(kept_cells)
+    return sparse.csr_matrix((matrix.data[cell], (row, matrix.indices[cell])), shape=matrix.shape)
 
 
 def _bm25(items: Any) -> Any:
