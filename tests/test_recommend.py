@@ -1,5 +1,7 @@
 """Ranked lists: against plain sorting, never a seen item, with ids, titles and files."""
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from halfstep.datasets import Interactions
 from halfstep.errors import UnknownIdError
-from halfstep.recommend import Ranking, is_many, labelled, top_k
+from halfstep.recommend import Ranking, is_many, top_k
 from halfstep.wals import WALS
 
 ITEMS = np.array(["py", "sql", "java", "bake", "fry", "knit", "weld", "solder"])
@@ -195,9 +197,60 @@ def test_misspelt_ids_without_titles():
         fit(labels=False).recommend_for(["solderr"])
 
 
-def test_labelled_falls_back_to_ids(model):
-    assert labelled(model.item_labels_, model._items, [0, 1]) == ["Python programming", "SQL"]
-    assert labelled(None, model._items, [0, 1]) == ["py", "sql"]
+def test_answers_carry_labels_in_the_shape_of_their_ids(model):
+    title = dict(zip(ITEMS, TITLES, strict=True))
+    one = model.recommend("u2", n=3)
+    assert one.labels.tolist() == [title[i] for i in one.ids]
+    several = model.recommend(["u2", "u1"], n=20)
+    assert several.labels.shape == several.ids.shape
+    assert [title.get(i) for i in several.ids.ravel()] == several.labels.ravel().tolist()
+    assert one.labels[0] in str(one)
+    assert one.labels[0] in one._repr_html_()
+    assert len(one) == 2  # still a pair
+    assert model.similar_items("SQL", n=1).labels.tolist() == [title[i] for i in model.similar_items("sql", n=1).ids]
+    why = model.explain("u2", "sql")
+    assert why.labels.tolist() == [title[i] for i in why.ids]
+    assert str(why).endswith("together")
+    assert fit(labels=False).recommend("u2").labels is None
+
+
+def test_rankings_survive_pickling_with_their_labels(model):
+    ranking = pickle.loads(pickle.dumps(model.recommend("u2", n=3)))
+    assert ranking.labels.tolist() == model.recommend("u2", n=3).labels.tolist()
+
+
+def test_users_are_found_by_label_too():
+    names = np.array([f"Job {i}" for i in range(12)], object)
+    model = WALS(rank=3, max_iter=3, random_state=0).fit(
+        Interactions(sp.csr_array(weights()), USERS, ITEMS, user_labels=names, item_labels=TITLES)
+    )
+    assert model.recommend("job 3").ids.tolist() == model.recommend("u3").ids.tolist()
+    assert model.recommend(["Job 3", "u4"]).ids.tolist() == model.recommend(["u3", "u4"]).ids.tolist()
+    assert model.explain("Job 3", "SQL").score == model.explain("u3", "sql").score
+    assert model.similar_users("Job 3").ids.tolist() == model.similar_users("u3").ids.tolist()
+    with pytest.raises(UnknownIdError, match=r"user 'Jb 3' is neither an id nor a label.*Did you mean 'Job 3'"):
+        model.recommend("Jb 3")
+
+
+def test_a_label_of_several_rows_is_refused():
+    twice = np.array(["Python programming"] * 2 + TITLES[2:].tolist(), object)
+    model = WALS(rank=3, max_iter=2, random_state=0).fit(
+        Interactions(sp.csr_array(weights()), USERS, ITEMS, item_labels=twice)
+    )
+    with pytest.raises(UnknownIdError, match=r"item 'python programming' is the label of 2 items; give an id, such as"):
+        model.recommend_for(["python programming"])
+    assert len(model.recommend_for(["py"]).ids)
+
+
+def test_one_name_instead_of_a_list_is_refused(model):
+    with pytest.raises(TypeError, match=r"'SQL' is one name where a list is expected; write \['SQL'\]"):
+        model.recommend_for("SQL")
+
+
+def test_labels_that_contain_the_text_are_suggested(model):
+    with pytest.raises(UnknownIdError) as caught:
+        model.recommend_for(["bread"])
+    assert caught.value.suggestions == ["baking bread"]
 
 
 # ---------------------------------------------------------------------- similar, explain
@@ -253,7 +306,7 @@ def test_recommend_to_file(model, tmp_path, users):
     path = tmp_path / "best.parquet"
     count = model.recommend_to_file(path, users, n=3)
     table = parquet.read_table(path)
-    assert [str(field.type) for field in table.schema] == ["string", "int32", "string", "float"]
+    assert [str(field.type) for field in table.schema] == ["string", "int32", "string", "float", "string"]
     rows = table.to_pylist()
     assert len(rows) == count
     wanted = [
@@ -262,6 +315,7 @@ def test_recommend_to_file(model, tmp_path, users):
         for place, item in enumerate(model.recommend(user, n=3).ids)
     ]
     assert [{k: row[k] for k in ("user", "rank", "item")} for row in rows] == wanted
+    assert [row["item_label"] for row in rows] == [TITLES[ITEMS.tolist().index(row["item"])] for row in rows]
     assert [path.name for path in tmp_path.iterdir()] == ["best.parquet"]
 
 
@@ -269,7 +323,7 @@ def test_a_file_without_recommendations_keeps_its_column_types(model, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     assert model.recommend_to_file(tmp_path / "none.parquet", ["u0"]) == 0
     schema = parquet.read_schema(tmp_path / "none.parquet")
-    assert [str(field.type) for field in schema] == ["string", "int32", "string", "float"]
+    assert [str(field.type) for field in schema] == ["string", "int32", "string", "float", "string"]
 
 
 def test_a_file_for_unknown_users_is_not_written(model, tmp_path):

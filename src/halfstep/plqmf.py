@@ -309,8 +309,7 @@ class PLQMF(PLQMFPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[
         folded = self.transform(np.array([(0, item) for item in given], dtype=object), y)
         row = self._layout().rows(0, folded.factors, folded.bias)
         ranking = self._rank(row, None, n, exclude=given)
-        there = ~np.isnan(ranking.scores[0])
-        return Ranking(ranking.ids[0][there], ranking.scores[0][there])
+        return ranking.first()
 
     # ------------------------------------------------------------------ files
 

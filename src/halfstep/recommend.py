@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,25 +14,52 @@ from sklearn.utils.validation import check_is_fitted
 
 from halfstep import _core
 from halfstep.engine.local import thread_count
-from halfstep.errors import UnknownIdError, close_matches, require
+from halfstep.errors import require
 from halfstep.ids import Index
+from halfstep.names import labels_of, rows_by_name
 
 
-class Ranking(NamedTuple):
-    """Ids and scores, best first; for several rows both are 2-D, short lists padded with None and NaN."""
-
+class _IdsAndScores(NamedTuple):
     ids: NDArray[Any]
     scores: NDArray[Any]
 
+
+class Ranking(_IdsAndScores):
+    """Ids and scores, best first; for several rows both are 2-D, short lists padded with None and NaN.
+
+    A pair: `ids, scores = ranking`. `labels` has the titles, in the shape of `ids`, where the model knows any.
+    """
+
+    labels: NDArray[Any] | None
+
+    def __new__(cls, ids: NDArray[Any], scores: NDArray[Any], labels: NDArray[Any] | None = None) -> Self:
+        ranking = super().__new__(cls, ids, scores)
+        ranking.labels = labels
+        return ranking
+
+    def first(self) -> Ranking:
+        """The first of several rows, without its padding."""
+        there = ~np.isnan(self.scores[0])
+        labels = None if self.labels is None else self.labels[0][there]
+        return Ranking(self.ids[0][there], self.scores[0][there], labels)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{score:8.4f}  {name}" for _, name, score in self._lines())
+
     def _repr_html_(self) -> str:
-        rows = np.atleast_2d(self.ids), np.atleast_2d(self.scores)
         body = "".join(
-            f"<tr><td>{rank + 1}</td><td>{html.escape(str(i))}</td><td>{s:.4f}</td></tr>"
-            for ids, scores in zip(*rows, strict=True)
-            for rank, (i, s) in enumerate(zip(ids, scores, strict=True))
-            if i is not None
+            f"<tr><td>{rank}</td><td>{html.escape(name)}</td><td>{score:.4f}</td></tr>"
+            for rank, name, score in self._lines()
         )
-        return f"<table><tr><th></th><th>id</th><th>score</th></tr>{body}</table>"
+        return (
+            f"<table><tr><th></th><th>{'id' if self.labels is None else 'label'}</th><th>score</th></tr>{body}</table>"
+        )
+
+    def _lines(self) -> Iterator[tuple[int, str, float]]:
+        names = np.atleast_2d(self.ids if self.labels is None else self.labels)
+        for row, scores in zip(names, np.atleast_2d(self.scores), strict=True):
+            for k in np.flatnonzero(~np.isnan(scores)):
+                yield int(k) + 1, str(row[k]), float(scores[k])
 
 
 class Recommender:
@@ -78,7 +105,7 @@ class Recommender:
     ) -> Ranking:
         """The best `n` items of one user (1-D arrays) or of several (2-D arrays, one row for each).
 
-        users : one id, or a list or array of ids.
+        users : one id, or a list or array of ids; labels where the model has them.
         candidates : only these items may be recommended. exclude : these may not.
         keep_seen : also recommend what the user already has.
         diversity : 0 ranks by score; up to 1, items unlike those already chosen are preferred (maximal marginal
@@ -89,25 +116,28 @@ class Recommender:
         """
         check_is_fitted(self)
         many = is_many(users)
-        rows = self._users.positions(users if many else [users])
+        rows = self.user_positions(users if many else [users])
         seen = None if keep_seen else self._seen_rows(rows)
         best = self._rank(self._scoring_rows()[0][rows], seen, n, candidates, exclude, diversity)
-        return best if many else _first(best)
+        return best if many else best.first()
 
     def similar_items(self, item: Any, n: int = 10) -> Ranking:
         """The `n` items with the largest cosine similarity of factors; `item` itself is left out."""
         check_is_fitted(self)
-        return _similar(self.item_factors_, self._items, item, n, self.n_threads)
+        row = int(self.item_positions([item])[0])
+        return _similar(self.item_factors_, row, self._items, self.item_labels_, n, self.n_threads)
 
     def similar_users(self, user: Any, n: int = 10) -> Ranking:
         """The `n` users with the largest cosine similarity of factors; `user` itself is left out."""
         check_is_fitted(self)
-        return _similar(self.user_factors_, self._users, user, n, self.n_threads)
+        row = int(self.user_positions([user])[0])
+        return _similar(self.user_factors_, row, self._users, self.user_labels_, n, self.n_threads)
 
     def recommend_to_file(self, path: str | os.PathLike[str], users: Iterable[Any] | None = None, n: int = 10) -> int:
         """Write (user, rank, item, score) for many users as a Parquet file, block by block; returns the row count.
 
-        All users when `users` is None. The file appears whole or not at all.
+        Where the model has labels they follow as user_label and item_label. All users when `users` is None. The file
+        appears whole or not at all.
         """
         from halfstep.persistence import atomic_write
 
@@ -115,7 +145,7 @@ class Recommender:
         pa, parquet = require("pyarrow", "frames"), require("pyarrow.parquet", "frames")
         kinds = {"range": pa.int64(), "int": pa.int64(), "str": pa.string()}  # anything else is inferred
         user_type, item_type = kinds.get(self._users.kind), kinds.get(self._items.kind)
-        rows = np.arange(len(self._users)) if users is None else self._users.positions(list(users))
+        rows = np.arange(len(self._users)) if users is None else self.user_positions(users)
         written, writer = 0, None
         with atomic_write(path) as temporary:
             try:
@@ -130,6 +160,10 @@ class Recommender:
                         "item": pa.array(best.ids[there].tolist(), item_type),
                         "score": pa.array(best.scores[there].astype(np.float32)),
                     }
+                    if self.user_labels_ is not None:
+                        columns["user_label"] = pa.array(self.user_labels_[block[user]].tolist(), pa.string())
+                    if best.labels is not None:
+                        columns["item_label"] = pa.array(best.labels[there].tolist(), pa.string())
                     table = pa.table(columns)
                     writer = writer or parquet.ParquetWriter(str(temporary), table.schema)
                     writer.write_table(table)
@@ -139,27 +173,13 @@ class Recommender:
                     writer.close()
         return written
 
+    def user_positions(self, users: Iterable[Any]) -> NDArray[np.int64]:
+        """Row numbers of users given by id or, where the model has labels, by label (case does not matter)."""
+        return rows_by_name(self._users, self.user_labels_, users)
+
     def item_positions(self, items: Iterable[Any]) -> NDArray[np.int64]:
         """Column numbers of items given by id or, where the model has labels, by label (case does not matter)."""
-        given = list(items)
-        try:
-            found = self._items.find(given)
-        except (TypeError, ValueError):
-            found = np.full(len(given), -1, np.int64)
-        if (found < 0).any() and self.item_labels_ is not None:
-            by_label = {str(label).casefold(): k for k, label in reversed(list(enumerate(self.item_labels_)))}
-            found = np.array(
-                [by_label.get(str(i).casefold(), -1) if p < 0 else p for i, p in zip(given, found, strict=True)]
-            )
-        if (found < 0).any():
-            wanted = given[int(np.argmax(found < 0))]
-            if self.item_labels_ is None:
-                self._items.positions([wanted])
-            assert self.item_labels_ is not None
-            near = close_labels(wanted, self.item_labels_)
-            hint = f" Did you mean {', '.join(map(repr, near))}?" if near else ""
-            raise UnknownIdError(f"item {wanted!r} is neither an id nor a label of this model.{hint}", near)
-        return found.astype(np.int64)
+        return rows_by_name(self._items, self.item_labels_, items)
 
     def _rank(
         self,
@@ -194,20 +214,7 @@ class Recommender:
             scores = np.pad(scores, wide, constant_values=np.nan)
         if allowed is not None:
             places = np.where(places < 0, -1, np.append(allowed, -1)[places])
-        return Ranking(self._items.take(places), scores)
-
-
-def close_labels(wanted: Any, labels: Iterable[Any]) -> list[Any]:
-    """Labels near to `wanted` as a whole or, failing that, with a word near to it."""
-    labels = list(labels)
-    near = close_matches(wanted, labels)
-    if near:
-        return near
-    by_word: dict[str, list[Any]] = {}
-    for label in labels:
-        for word in str(label).casefold().split():
-            by_word.setdefault(word.strip("(),.:;"), []).append(label)
-    return [label for word in close_matches(wanted, by_word) for label in by_word[word]][:3]
+        return Ranking(self._items.take(places), scores, labels_of(self.item_labels_, places))
 
 
 def top_k(
@@ -236,20 +243,15 @@ def is_many(users: Any) -> bool:
     return isinstance(users, (list, np.ndarray, set, range)) or hasattr(users, "to_numpy")
 
 
-def _first(ranking: Ranking) -> Ranking:
-    there = ~np.isnan(ranking.scores[0])
-    ids = ranking.ids[0][there]
-    return Ranking(ids, ranking.scores[0][there])
-
-
-def _similar(factors: NDArray[Any], index: Index, id: Any, n: int, n_threads: int | None) -> Ranking:
+def _similar(
+    factors: NDArray[Any], row: int, index: Index, labels: NDArray[Any] | None, n: int, n_threads: int | None
+) -> Ranking:
     if not isinstance(n, (int, np.integer)) or n < 1:
         raise ValueError(f"n={n!r} must be a whole number of at least 1.")
-    row = index.position(id)
     unit = factors / np.maximum(np.linalg.norm(factors, axis=1, keepdims=True), np.finfo(factors.dtype).tiny)
     itself = sp.csr_array(([1.0], ([0], [row])), shape=(1, len(index)))
     places, scores = top_k(unit[row : row + 1], unit, min(n, len(index)), itself, n_threads)
-    return _first(Ranking(index.take(places), scores))
+    return Ranking(index.take(places), scores, labels_of(labels, places)).first()
 
 
 def _diverse(
@@ -275,9 +277,3 @@ def _diverse(
             out_places[r, k], out_scores[r, k] = pool[pick], value[pick]
             nearest = np.maximum(nearest, unit @ unit[pick])
     return out_places, out_scores
-
-
-def labelled(labels: NDArray[Any] | None, index: Index, positions: Sequence[int] | NDArray[Any]) -> list[str]:
-    """Titles of rows where the model has them, ids otherwise."""
-    source = index.ids if labels is None else labels
-    return [str(source[p]) for p in positions]

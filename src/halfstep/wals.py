@@ -24,18 +24,36 @@ from halfstep.errors import check_number, one_of
 from halfstep.inputs import read_table
 from halfstep.memory import MemoryEstimate, fit_memory
 from halfstep.metrics import ndcg_at_k
+from halfstep.names import labels_of
 from halfstep.observations import Observations
 from halfstep.plots import WALSPlots
 from halfstep.recommend import Ranking, Recommender, top_k
 from halfstep.tables import Table, from_saved, merge, to_arrays
 
 
-class Explanation(NamedTuple):
-    """Why an item scores what it scores: what each given item contributes. Contributions sum to the score."""
-
+class _ScoreAndParts(NamedTuple):
     score: float
     ids: NDArray[Any]
     contributions: NDArray[np.float64]
+
+
+class Explanation(_ScoreAndParts):
+    """Why an item scores what it scores: what each given item contributes. Contributions sum to the score.
+
+    A triple: `score, ids, contributions = explanation`. `labels` has the titles of `ids` where the model knows any.
+    """
+
+    labels: NDArray[Any] | None
+
+    def __new__(cls, score: float, ids: Any, contributions: Any, labels: NDArray[Any] | None = None) -> Self:
+        explanation = super().__new__(cls, score, ids, contributions)
+        explanation.labels = labels
+        return explanation
+
+    def __str__(self) -> str:
+        names = self.ids if self.labels is None else self.labels
+        parts = [f"{part:8.4f}  {name}" for name, part in zip(names, self.contributions, strict=True)]
+        return "\n".join([*parts, f"{self.score:8.4f}  together"])
 
 
 class WALS(WALSPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[misc]
@@ -287,8 +305,7 @@ class WALS(WALSPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[mi
         """
         vector, seen = self._vector_for(items, weights, how)
         ranking = self._rank(vector, seen, n, candidates, exclude, diversity)
-        there = ~np.isnan(ranking.scores[0])
-        return Ranking(ranking.ids[0][there], ranking.scores[0][there])
+        return ranking.first()
 
     def explain(self, user: Any = None, item: Any = None, *, items: Iterable[Any] | None = None) -> Explanation:
         """What each item the user has contributes to the score of `item`, largest first; the parts sum to the score.
@@ -301,10 +318,7 @@ class WALS(WALSPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[mi
             raise ValueError(f"explain needs loss='squared'; this model has loss={self.loss!r}.")
         if item is None or (user is None) == (items is None):
             raise ValueError("explain needs `item` and either `user` (an id) or `items` (what somebody new has).")
-        if items is None:
-            cells = self._cells.take(np.array([self._users.position(user)]))
-        else:
-            cells = self._cells_for(items, None)
+        cells = self._cells.take(self.user_positions([user])) if items is None else self._cells_for(items, None)
         target = int(self.item_positions([item])[0])
         x = self.item_factors_[cells.indices].astype(np.float64)
         w = np.broadcast_to(np.asarray(cells.weights, np.float64), (len(cells),))
@@ -313,7 +327,9 @@ class WALS(WALSPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[mi
         A = lam * np.eye(self.rank) + self.background * self._item_gram() + (x.T * (w - self.background)) @ x
         parts = w * (x @ np.linalg.solve(A, self.item_factors_[target].astype(np.float64)))
         order = np.argsort(-np.abs(parts), kind="stable")
-        return Explanation(float(parts.sum()), self._items.take(cells.indices[order]), parts[order])
+        given = cells.indices[order]
+        labels = labels_of(self.item_labels_, given)
+        return Explanation(float(parts.sum()), self._items.take(given), parts[order], labels)
 
     def rank_items(self, seen: Any, n: int, rows: NDArray[Any] | None = None) -> NDArray[np.int32]:
         """Item positions (len, n), best first, padded with -1, cells of `seen` left out.
@@ -439,10 +455,9 @@ class WALS(WALSPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[mi
 
     def _cells_for(self, items: Iterable[Any], weights: Sequence[float] | None) -> Observations:
         """One new row that has `items`."""
-        given = list(items)
-        if not given:
+        places = self.item_positions(items)
+        if not len(places):
             raise ValueError("items is empty; give at least one item that the new user has.")
-        places = self.item_positions(given)
         values = np.ones(len(places), self._number()) if weights is None else np.asarray(weights, self._number())
         if values.shape != places.shape or not np.isfinite(values).all() or (values < 0).any():
             raise ValueError(f"weights must be {len(places)} finite numbers >= 0, one for each item.")

@@ -21,7 +21,7 @@ from halfstep.datasets._sources import read_columns
 from halfstep.datasets.interactions import Interactions
 from halfstep.datasets.read import choose_columns
 from halfstep.errors import UnknownIdError, close_matches
-from halfstep.recommend import close_labels
+from halfstep.names import close_labels
 
 SAMPLE = "sample"
 
