@@ -26,7 +26,7 @@ from halfstep.cfensemble.lifecycle import LifecycleMixin
 from halfstep.cfensemble.parameters import ParametersMixin
 from halfstep.cfensemble.start import start_classifiers, start_rows
 from halfstep.cfensemble.storing import StoringMixin
-from halfstep.cfensemble.table import Table, make_table, make_weights, without_labels
+from halfstep.cfensemble.table import Table, make_table, weights_of, without_labels
 from halfstep.engine.alternate import Callback
 from halfstep.engine.initial import seed_from
 from halfstep.engine.local import thread_count
@@ -198,9 +198,9 @@ class CFEnsemble(  # type: ignore[misc]
         table = make_table(rows.P, scale, confidence, row_labels, dtype)
         plain = without_labels(confidence)
         labelled = np.flatnonzero((row_labels >= 0) & ~np.isnan(rows.P).all(axis=1))
-        label_free = None  # weights that have seen no label, where they differ
+        label_free = None  # weights of labelled rows that have seen no label, where they differ
         if plain is not confidence:
-            label_free = make_weights(rows.P, plain, row_labels, dtype, scale.weight)
+            label_free = weights_of(labelled, rows.P, plain, row_labels, dtype, scale.weight)
         del rows
         seed = seed_from(self.random_state)
         V = start_classifiers(table, columns, channel, self.init, seed, dtype) if start is None else start.astype(dtype)
@@ -224,7 +224,9 @@ class CFEnsemble(  # type: ignore[misc]
             verbose=self.verbose,
         )
         self.history_, self.converged_, self.n_iter_ = outcome.history, outcome.converged, len(outcome.history)
-        table = Table(table.targets, table.weights if label_free is None else label_free)
+        table = Table(table.targets, table.weights)
+        if label_free is not None and isinstance(table.weights, np.ndarray):
+            table.weights[labelled] = label_free
         self._factors = FusionFactors(
             columns,
             scale,

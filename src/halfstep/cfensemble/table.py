@@ -190,6 +190,16 @@ def make_weights(
     return weights
 
 
+def weights_of(rows: Codes, P: Floats, confidence: CellWeights, y: Codes, dtype: type, times: float) -> NDArray[Any]:
+    """(r, m) weights of some rows, 0 where missing, as they are among all."""
+    if is_row_local(confidence):
+        weights = make_weights(P[rows], confidence, y[rows], dtype, times)
+    else:
+        whole = make_weights(P, confidence, y, dtype, times)
+        weights = whole[rows] if isinstance(whole, np.ndarray) else whole
+    return np.where(np.isnan(P[rows]), 0, weights).astype(dtype)
+
+
 def _row_blocks(P: Floats) -> Iterator[slice]:
     step = max(1, BLOCK_CELLS // P.shape[1])
     for start in range(0, len(P), step):
