@@ -91,7 +91,7 @@ class SklearnStacking:
 
 
 _BASE = ("predictions.py", "baselines/ensemble")
-_OURS = (*_BASE, "cfensemble", "engine")
+_OURS = (*_BASE, *(f"cfensemble/{name}.py" for name in ("analysis", "batch", "cv", "family", "members", "views")))
 
 METHODS: dict[str, Method] = {
     OURS: Method(lambda: halfstep.CFEnsembleCV(n_threads=1), _OURS),

@@ -163,6 +163,7 @@ VARIANTS: dict[str, Callable[[], Any]] = {
     "plus CFEnsemble(solver='als')": plus("als", CFEnsemble(solver="als", max_iter=15, n_threads=1)),
     "plus attention": plus("attention", CFEnsemble(rank=3, rho=1.0, aggregator="attention", max_iter=15, n_threads=1)),
     "plus spectral": plus("spectral", baselines.SpectralMetaLearner(votes="soft")),
+    "plus greedy selection": plus("greedy", baselines.GreedySelection(impute="bias_adjusted")),
     "plus Dawid-Skene": plus("dawid-skene", baselines.DawidSkene()),
     "plus class-conditional": plus("clouds", ClassConditional()),
     "class-conditional alone": ClassConditional,

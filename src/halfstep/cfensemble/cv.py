@@ -8,17 +8,16 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import ThreadpoolController
 from tqdm.auto import tqdm
 
 from halfstep.cfensemble.batch import fit_logistics
+from halfstep.cfensemble.cv_parameters import CVParametersMixin
 from halfstep.cfensemble.cv_storing import CVStoringMixin
 from halfstep.cfensemble.family import SURE_VIEWS, make_members, make_views
 from halfstep.cfensemble.fusion import by_class
@@ -26,9 +25,6 @@ from halfstep.cfensemble.inputs import Rows, make_folds, read_rows
 from halfstep.cfensemble.logistic import cross_entropy
 from halfstep.cfensemble.members import EstimatorMember, Labelled, Member, Scene
 from halfstep.cfensemble.views import FIT_ROWS, LINKS, Cells, View
-from halfstep.engine.initial import seed_from
-from halfstep.engine.local import thread_count
-from halfstep.errors import check_number, one_of
 from halfstep.predictions import CLIP, Codes, Floats, PredictionWarning, expit
 
 CHUNK_ROWS = 4096
@@ -36,7 +32,7 @@ CALIBRATION_PENALTY = 16.0
 """Of intercepts and slope of the last calibration: the members are calibrated already, so it takes many labels."""
 
 
-class CFEnsembleCV(CVStoringMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class CFEnsembleCV(CVParametersMixin, CVStoringMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Fuse predictions of m classifiers on n instances, of which any number may be labelled, with nothing to tune.
 
     The members of a family are averaged, never selected. Views are learned from all predictions without labels: the
@@ -278,39 +274,6 @@ class CFEnsembleCV(CVStoringMixin, ClassifierMixin, BaseEstimator):  # type: ign
             spread[rows] = self.weights_ @ (between + (probabilities * (1 - probabilities)) ** 2 * within)
         uncertainty: Floats = np.sqrt(spread).reshape(-1, self._n_channels).mean(axis=1)
         return by_class(positive, self._n_channels), uncertainty
-
-    # ------------------------------------------------------------------ small things
-
-    def _check_parameters(self) -> None:
-        if not len(self.ranks):
-            raise ValueError(f"ranks={self.ranks!r} must name at least one number of latent factors, such as (1, 2, 4)")
-        for rank in self.ranks:
-            check_number("ranks", rank, at_least=1, whole=True)
-        if isinstance(self.links, str) or not len(self.links):
-            raise ValueError(f"links={self.links!r} must be a sequence with 'logit', 'identity' or both")
-        for link in self.links:
-            one_of("links", link, LINKS)
-        names = [name for name, _ in self.estimators]
-        if len(set(names)) < len(names):
-            raise ValueError(f"estimators have the names {names}; each must have its own")
-        if not self.temperature > 0:
-            raise ValueError(f"temperature={self.temperature!r} must be positive; infinity is the plain average")
-        check_number("folds", self.folds, at_least=2, whole=True)
-        if not 0 < self.clip < 0.5:
-            raise ValueError(f"clip={self.clip!r} must lie strictly between 0 and 0.5; 0.01 is the default")
-        if self.max_seconds is not None:
-            check_number("max_seconds", self.max_seconds, at_least=0)
-
-    def _seed(self) -> int:
-        return seed_from(self.random_state)
-
-    def _threads(self) -> AbstractContextManager[Any]:
-        if self.n_threads is None:
-            return nullcontext()
-        limits: AbstractContextManager[Any] = ThreadpoolController().limit(
-            limits=thread_count(self.n_threads), user_api="blas"
-        )
-        return limits
 
 
 def _view(member: Member) -> str | None:
