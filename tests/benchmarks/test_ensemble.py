@@ -36,6 +36,14 @@ def test_a_case_is_measured_once_and_again_when_its_sources_change(toy):
     assert [row["seed"] for row in ensemble.collect(fewer, {"Mean": "one"})] == [1]
 
 
+def test_cases_that_some_method_has_not_answered_are_left_out(toy):
+    ensemble.measure("toy", GRID, {"Mean": "one"})
+    ensemble.measure("toy", ensemble.Grid(("toy",), (20,), (0,), (0,)), {"BiasAdjustedMean": "one"})
+    found = ensemble.collect(GRID, {"Mean": "one", "BiasAdjustedMean": "one"})
+    assert {(row["missing"], row["seed"]) for row in found} == {(0, 0)}
+    assert len(found) == 2
+
+
 def test_a_torn_line_costs_one_case(toy):
     ensemble.measure("toy", GRID, {"Mean": "one"})
     path = ensemble.store("toy")

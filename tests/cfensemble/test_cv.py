@@ -284,3 +284,17 @@ def test_no_labels_and_few_labels_are_said() -> None:
         CFEnsembleCV(ranks=(1,)).fit(P)
     with pytest.warns(PredictionWarning, match="fewer than two of a class nothing can be held out"):
         CFEnsembleCV(ranks=(1,)).fit(P, labelled(truth, 3))
+
+
+def test_it_works_inside_scikit_learn() -> None:
+    from sklearn.ensemble import StackingClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import cross_val_predict
+    from sklearn.naive_bayes import GaussianNB
+
+    P, truth = pool(missing=0.0, n=150)
+    proba = cross_val_predict(CFEnsembleCV(ranks=(1,)), P, truth, cv=2, method="predict_proba")
+    assert average_precision_score(truth, proba[:, 1]) > 0.7
+    members = [("a", GaussianNB()), ("b", LogisticRegression())]
+    stack = StackingClassifier(members, final_estimator=CFEnsembleCV(ranks=(1,)), cv=2).fit(P, truth)
+    assert stack.score(P, truth) > 0.7
