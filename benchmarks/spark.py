@@ -1,10 +1,11 @@
 """WALS on Spark against Spark's own ALS, on one standalone cluster of two workers; and against the local engine.
 
-    python benchmarks/spark.py [--interactions 2000000] [--rank 64] [--sweeps 3]
+    python benchmarks/spark.py [--interactions 2000000] [--rank 64] [--sweeps 4] [--shuffles]
 
 Same cluster, same data, same number of blocks, one run. Seconds of a sweep: from fits of one and of `sweeps` sweeps
-for ALS, which has no history, and from `history_` for ours. Memory: the largest sum, over one executor, of the resident
-memory of its JVM and the Python workers below it, sampled every 0.2 s; every contender has executors of its own.
+for ALS, which has no history, and between the ends of sweeps for ours; also as processor time of the executors, which a
+busy machine changes little. Memory: the largest sum, over one executor, of the resident
+memory of its JVM and the Python workers below it, sampled every 0.5 s; every contender has executors of its own.
 The objective is that of WALS, for both (ALS: confidence 1 + alpha, so weight 1 and background 1/(1 + alpha), scaled).
 """
 
@@ -104,23 +105,12 @@ class Watch(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        while not self.done.wait(0.2):
-            parents, resident, roots = {}, {}, []
-            for entry in filter(str.isdigit, os.listdir("/proc")):
-                try:
-                    stat = Path(f"/proc/{entry}/stat").read_text().rsplit(")", 1)[1].split()
-                    rollup = Path(f"/proc/{entry}/smaps_rollup").read_text().split("Pss:")[1].split()[0]
-                    command = Path(f"/proc/{entry}/cmdline").read_bytes()
-                except (OSError, IndexError):
-                    continue
-                parents[int(entry)], resident[int(entry)] = int(stat[1]), int(rollup) / 1024
-                if b"CoarseGrainedExecutorBackend" in command:
-                    roots.append(int(entry))
-            for root in roots:
-                below = [p for p in resident if _is_below(p, root, parents)]
-                total = resident[root] + sum(resident[p] for p in below)
-                if total > self.peak:
-                    self.peak, self.parts = total, (resident[root], total - resident[root])
+        while not self.done.wait(0.5):
+            for root, tree in executors().items():
+                sizes = {process: _megabytes(process) for process in tree}
+                if sum(sizes.values()) > self.peak:
+                    self.peak = sum(sizes.values())
+                    self.parts = sizes[root], self.peak - sizes[root]
 
     def stop(self) -> float:
         self.done.set()
@@ -128,12 +118,49 @@ class Watch(threading.Thread):
         return self.peak
 
 
-def _is_below(process: int, root: int, parents: dict[int, int]) -> bool:
-    while process in parents:
-        process = parents[process]
-        if process == root:
-            return True
-    return False
+def executors() -> dict[int, list[int]]:
+    """The JVM of every executor, with itself and all processes below it."""
+    children: dict[int, list[int]] = {}
+    roots = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            parent = int(_stat(int(entry))[1])
+            command = Path(f"/proc/{entry}/cmdline").read_bytes()
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(entry))
+        if b"CoarseGrainedExecutorBackend" in command:
+            roots.append(int(entry))
+    found = {}
+    for root in roots:
+        tree = [root]
+        for process in tree:
+            tree += children.get(process, [])
+        found[root] = tree
+    return found
+
+
+def processor_seconds() -> float:
+    """Processor time that all executors have used so far, JVM and Python workers; what others do does not count."""
+    ticks = 0
+    for process in (process for tree in executors().values() for process in tree):
+        try:
+            ticks += sum(map(int, _stat(process)[11:15]))
+        except OSError:
+            continue
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(process: int) -> list[str]:
+    return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+
+
+def _megabytes(process: int) -> float:
+    """Proportional set size: pages that several workers share count once."""
+    try:
+        return int(Path(f"/proc/{process}/smaps_rollup").read_text().split("Pss:")[1].split()[0]) / 1024
+    except (OSError, IndexError):
+        return 0.0
 
 
 def session(address: str, name: str):
@@ -171,7 +198,7 @@ def run_ours(address: str, path: str, rank: int, sweeps: int, settings: dict, ou
     engine, ends = SparkEngine(spark, blocks=BLOCKS, broadcast_limit=limit), []
 
     def mark(record: dict[str, float]) -> None:  # what is shuffled from now on belongs to later sweeps
-        ends.append(time.perf_counter())
+        ends.append((time.perf_counter(), processor_seconds()))
         spark.sparkContext.setJobGroup("later sweeps", "")
 
     model = hs.WALS(rank=rank, max_iter=sweeps, tol=0.0, random_state=0, engine=engine, callbacks=[mark], **settings)
@@ -179,11 +206,11 @@ def run_ours(address: str, path: str, rank: int, sweeps: int, settings: dict, ou
     total = time.perf_counter() - begun
     users, items = (factors.to_array() for factors in model._cluster.factors)
     peak = watch.stop()
-    each = (ends[-1] - ends[0]) / (sweeps - 1)
+    each, busy = ((b - a) / (sweeps - 1) for a, b in zip(ends[0], ends[-1], strict=True))
     np.savez(out, users=users, items=items)
     shipped = model._cluster.table.observations.shipped
     print(json.dumps({
-        "seconds": each, "total": total, "memory": peak, "jvm": watch.parts[0], "python": watch.parts[1],
+        "seconds": each, "busy": busy, "total": total, "memory": peak, "jvm": watch.parts[0], "python": watch.parts[1],
         "objective": [r["objective"] for r in model.history_], "shipped": shipped,
     }))  # fmt: skip
     spark.stop()
@@ -205,13 +232,13 @@ def run_als(address: str, path: str, rank: int, sweeps: int, settings: dict, out
     }  # fmt: skip
     times = {}
     for count in (1, sweeps):
-        begun = time.perf_counter()
+        begun, used = time.perf_counter(), processor_seconds()
         model = ALS(maxIter=count, **common).fit(frame)
-        times[count] = time.perf_counter() - begun
+        times[count] = time.perf_counter() - begun, processor_seconds() - used
     users = model.userFactors.orderBy("id").toPandas()
     items = model.itemFactors.orderBy("id").toPandas()
     peak = watch.stop()
-    each = (times[sweeps] - times[1]) / (sweeps - 1)
+    each, busy = ((b - a) / (sweeps - 1) for a, b in zip(times[1], times[sweeps], strict=True))
     np.savez(
         out,
         users=np.stack(users.features).astype(np.float32),
@@ -220,7 +247,8 @@ def run_als(address: str, path: str, rank: int, sweeps: int, settings: dict, out
         item_ids=items.id,
     )
     print(json.dumps({
-        "seconds": each, "total": times[sweeps], "memory": peak, "jvm": watch.parts[0], "python": watch.parts[1],
+        "seconds": each, "busy": busy, "total": times[sweeps][0], "memory": peak,
+        "jvm": watch.parts[0], "python": watch.parts[1],
     }))  # fmt: skip
     spark.stop()
 
@@ -239,6 +267,36 @@ def objective_of(found, data: dict[str, np.ndarray], settings: dict) -> float:
     )
     everything = float(np.sum((U.T @ U) * (V.T @ V)))
     return float(((1 - z) ** 2).sum() + w0 * (everything - (z**2).sum()) + reg * penalty)
+
+
+def shuffle_table(rank: int, sizes: tuple[int, ...] = (50_000, 100_000, 200_000)) -> None:
+    """Bytes shuffled by a sweep at three sizes, measured and by the model of docs/scale.md; in local mode."""
+    import pandas as pd
+
+    import halfstep as hs
+    from halfstep.engine.spark import SparkEngine
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["HALFSTEP_EVENTS"] = folder
+        for size in sizes:
+            spark = session("local[2]", f"{size}")
+
+            def mark(record: dict[str, float], spark: object = spark) -> None:
+                spark.sparkContext.setJobGroup("later sweeps", "")
+
+            engine = SparkEngine(spark, blocks=BLOCKS, broadcast_limit=0)
+            model = hs.WALS(rank=rank, max_iter=2, tol=0.0, random_state=0, engine=engine, callbacks=[mark])
+            model.fit(spark.createDataFrame(pd.DataFrame(interactions(size))))
+            cells = model._cluster.table.observations
+            spark.stop()
+            # one sweep after the mark, and the half-step of users that ends a fit: items are sent twice
+            modelled = 4 * rank * (cells.shipped[0] + 2 * cells.shipped[1])
+            measured = shuffled(folder)[f"{size}"][1]
+            print(
+                f"{len(cells):>9,} cells, {cells.shape}: measured {measured / 2**20:8.2f} MB, "
+                f"model {modelled / 2**20:8.2f} MB, ratio {measured / modelled:.3f}"
+            )
 
 
 def shuffled(folder: str) -> dict[str, tuple[int, int]]:
@@ -266,11 +324,15 @@ def main() -> None:
     parser.add_argument("--interactions", type=int, default=2_000_000)
     parser.add_argument("--rank", type=int, default=64)
     parser.add_argument("--sweeps", type=int, default=4)
-    parser.add_argument("--limit", type=int, default=16 * 2**20, help="broadcast_limit of SparkEngine")
+    parser.add_argument("--limit", type=int, default=64 * 2**20, help="broadcast_limit of SparkEngine")
+    parser.add_argument("--shuffles", action="store_true", help="only the bytes shuffled at three sizes")
     parser.add_argument("--only", choices=("ours", "als"))
     parser.add_argument("--role", choices=("ours", "als"), help=argparse.SUPPRESS)
     parser.add_argument("--inside", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.shuffles:
+        shuffle_table(arguments.rank)
+        return
     settings = {"background": 0.05, "reg": 0.003, "reg_scaling": "count"}
     if arguments.role:
         address, path, out = arguments.inside
@@ -306,7 +368,8 @@ def main() -> None:
             found = np.load(f"{folder}/{role}.npz")
             result["value"] = objective_of(found, data, settings)
             print(
-                f"{role:5s} sweep {result['seconds']:7.2f} s   whole fit {result['total']:7.1f} s   executor "
+                f"{role:5s} sweep {result['seconds']:7.2f} s, {result['busy']:.2f} s of processor time   "
+                f"whole fit {result['total']:7.1f} s   executor "
                 f"{result['memory']:6.0f} MB (JVM {result['jvm']:.0f}, Python {result['python']:.0f})   "
                 f"objective {result['value']:.6g}"
             )

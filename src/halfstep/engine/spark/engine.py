@@ -80,7 +80,7 @@ class SparkEngine:
     checkpoint: str | None = None
     every: int = 5
     resume: bool = False
-    broadcast_limit: int = 16 * 2**20
+    broadcast_limit: int = 64 * 2**20
     split: int | None = None
     distributed: ClassVar[bool] = True
 

@@ -198,7 +198,9 @@ def assemble(
         arrived = [fixed[block.needed]]
     else:
         arrived = [m.values for m in sorted(messages, key=lambda m: m.source)]
-    gathered = np.concatenate([*arrived, step.long_other.astype(step.dtype)])
+    if len(step.long_other):
+        arrived.append(step.long_other.astype(step.dtype))
+    gathered = arrived[0] if len(arrived) == 1 else np.concatenate([np.zeros((0, step.d), step.dtype), *arrived])
     return partition, block, np.ascontiguousarray(gathered, step.dtype), old, part
 
 
