@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
+from halfstep.baselines.ensemble.stacking import FREE_PENALTY, SLOPE_PENALTY
 from halfstep.cfensemble.aggregators import WeightedAggregator
 from halfstep.cfensemble.combined import Columns, Factorisation, Labels
 from halfstep.cfensemble.logistic import fit_logistic
@@ -64,7 +65,7 @@ def dense_objective(session):
     total += labels.strength * (labels.weights * (np.logaddexp(0, s) - labels.targets * s)).sum()
     prior = np.zeros(len(b))
     prior[k] = 1
-    strengths = np.r_[np.full(k + 1, 0.01), np.full(len(b) - k - 1, labels.aggregator.strength)]
+    strengths = np.r_[np.full(k, FREE_PENALTY), SLOPE_PENALTY, np.full(len(b) - k - 1, labels.aggregator.strength)]
     return total + labels.strength * 0.5 * (strengths * (b - prior) ** 2).sum()
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, softmax
 
+from halfstep.baselines.ensemble.stacking import FREE_PENALTY, SLOPE_PENALTY
 from halfstep.cfensemble.logistic import cross_entropy, fit_logistic
 from halfstep.errors import one_of
 from halfstep.predictions import Codes, Floats, logit
@@ -21,8 +22,6 @@ from halfstep.predictions import Codes, Floats, logit
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, np.inf)
 DEFAULT_STRENGTH = 10.0
 ATTENTION_STRENGTHS = (np.inf, 1000.0, 100.0, 10.0)
-FREE_PENALTY = 0.01
-"""Keeps intercepts and the slope of the mean finite on separable labels; far too weak to matter otherwise."""
 FORMS = ("reconstructed", "latent", "filled")
 
 
@@ -171,7 +170,7 @@ class WeightedAggregator(Aggregator):
 
 def _penalty(size: int, n_channels: int, strength: float) -> tuple[Floats, Floats]:
     penalty, prior = np.full(size, strength), np.zeros(size)
-    penalty[: n_channels + 1] = FREE_PENALTY
+    penalty[:n_channels], penalty[n_channels] = FREE_PENALTY, SLOPE_PENALTY
     prior[n_channels] = 1.0
     return penalty, prior
 

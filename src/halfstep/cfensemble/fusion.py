@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halfstep.cfensemble.aggregators import FREE_PENALTY, Aggregator, Design, MeanAggregator
+from halfstep.baselines.ensemble.stacking import FREE_PENALTY
+from halfstep.cfensemble.aggregators import Aggregator, Design, MeanAggregator
 from halfstep.cfensemble.factors import FusionFactors
 from halfstep.cfensemble.inputs import expand_labels, make_folds
 from halfstep.cfensemble.logistic import fit_logistic

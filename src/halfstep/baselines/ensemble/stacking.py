@@ -16,7 +16,9 @@ from halfstep.baselines.ensemble.logistic import fit_logistic
 from halfstep.predictions import CLIP, Floats, Predictions, expit
 
 FREE_PENALTY = 0.01
-"""Keeps intercept and slope of the mean finite where labels can be separated."""
+"""Keeps the intercept finite where labels can be separated; far too weak to matter otherwise."""
+SLOPE_PENALTY = 1.0
+"""Holds the slope of the mean near 1, its natural value on the logit scale: few separable labels would make it ten."""
 
 
 class LogisticStacking(FusionClassifier):
@@ -123,7 +125,7 @@ def _shrunken_fit(features: Floats, truth: Floats, strength: float, start: Float
     prior[1] = 1.0
     used = 2 if np.isinf(strength) else width
     penalty = np.full(used, strength)
-    penalty[:2] = FREE_PENALTY
+    penalty[:2] = FREE_PENALTY, SLOPE_PENALTY
     warm = None if start is None else start[:used]
     coefficients = np.zeros(width)
     coefficients[:used] = fit_logistic(features[:, :used], truth, penalty, prior[:used], warm)
