@@ -87,8 +87,9 @@ def implicit_sweep(matrix: Any, rank: int, threads: int, use_cg: bool, sweeps: i
 def irspack_sweep(matrix: Any, rank: int, threads: int, kind: str, sweeps: int) -> float:
     from irspack.recommenders.ials import IALSTrainer, LossType, SolverType
 
+    solver = getattr(SolverType, kind)
     trainer = IALSTrainer(
-        sp.csr_matrix(matrix), rank, W0, REG, 0.0, 0.1, getattr(SolverType, kind), 3, 64, LossType.IALSPP, 0, threads, 5, 7,
+        sp.csr_matrix(matrix), rank, W0, REG, 0.0, 0.1, solver, 3, 64, LossType.IALSPP, 0, threads, 5, 7,
     )  # fmt: skip
     trainer.run_epoch()
     return best_of(sweeps, trainer.run_epoch)
@@ -173,10 +174,10 @@ def race_section(threads: int) -> None:
     )  # fmt: skip
     weights = sp.csr_matrix(matrix / W0, dtype=np.float32)
     spent, sweeps, value = 0.0, 0, np.inf
+    seconds: list[float] = []
     while value > goal and sweeps < 40:
-        seconds: list[float] = []
         model.fit(weights, show_progress=False, callback=lambda i, elapsed, *rest: seconds.append(elapsed))
-        spent, sweeps = spent + seconds[0], sweeps + 1
+        spent, sweeps = sum(seconds), sweeps + 1
         value = objective(matrix, model.user_factors, model.item_factors)
     rows.append(
         ["implicit CG", str(sweeps), f"{spent:.2f}" + ("" if value <= goal else " (not reached)"), f"{value:,.0f}"]
@@ -199,13 +200,14 @@ def esco_section(threads: int) -> None:
 def memory_section(threads: int) -> None:
     """Peak beyond the input against (both orientations + factors), and the cost of twice the cells."""
     code = (
-        "import resource, sys, time, numpy as np, scipy.sparse as sp\n"
+        "import sys, numpy as np, scipy.sparse as sp\n"
         "from halfstep import WALS\n"
         "z = np.load(sys.argv[1]); m = sp.csr_array((z['data'], z['indices'], z['indptr']), shape=tuple(z['shape']))\n"
         "WALS(rank=64, max_iter=1, random_state=0).fit(m[:100])\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "status = lambda key: next(int(l.split()[1]) for l in open('/proc/self/status') if l.startswith(key))\n"
+        "open('/proc/self/clear_refs', 'w').write('5'); before = status('VmRSS')\n"
         f"model = WALS(rank=64, max_iter=4, tol=0.0, random_state=0, n_threads={threads}).fit(m)\n"
-        "after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "after = status('VmHWM')\n"
         "seconds = [r['seconds'] for r in model.history_]\n"
         "print((after - before) * 1024, min(np.diff(seconds)[:-1]))\n"
     )
@@ -243,7 +245,8 @@ def recommend_section(threads: int) -> None:
     theirs = best_of(2, lambda: peer.recommend(everyone, weights, N=10, filter_already_liked_items=True))
     mine = min(mine, best_of(1, lambda: model.recommend(everyone, 10)))
     print(
-        f"\nrecommend, 100,000 users x 20,000 items, rank 64, n = 10: {mine:.2f} s; implicit {theirs:.2f} s, {theirs / mine:.2f} times"
+        f"\nrecommend, 100,000 users x 20,000 items, rank 64, n = 10: {mine:.2f} s; "
+        f"implicit {theirs:.2f} s, {theirs / mine:.2f} times"
     )
 
 

@@ -39,8 +39,8 @@ inline void scaled_copy(const T* from, T scale, T* to, int f) {
     for (; c < f; ++c) to[c] = scale * from[c];
 }
 
-// Lower part of rows 0..f-1 of `quadratic` gets sum s x x', row f gets sum l x; x is the column range of row indices[k].
-// Cells with s = l = 0 cost nothing. `panel` holds panel_cells x panel_ld(f).
+// Lower part of rows 0..f-1 of `quadratic` gets sum s x x', row f gets sum l x; x is the column range of row
+// indices[k]. Cells with s = l = 0 cost nothing. `panel` holds panel_cells x panel_ld(f).
 template <class T>
 void accumulate(const T* x, int d, int f, const int32_t* indices, int64_t n, const T* s, const T* l, T* quadratic,
                 T* panel) {

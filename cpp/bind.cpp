@@ -1,5 +1,5 @@
-// The Python face of the core. Checks shapes and releases the GIL; no arithmetic of its own. Arrays are taken as they are,
-// never converted: a silent copy of `own` would swallow the result.
+// The Python face of the core. Checks shapes and releases the GIL; no arithmetic of its own. Arrays are taken as they
+// are, never converted: a silent copy of `own` would swallow the result.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -97,7 +97,8 @@ HalfStep<T> sides(const Array<T>& own, const In<T>& other, const In<int64_t>& in
                   double weight, const nb::tuple& loss) {
   expect(own.ndim() == 2 && other.ndim() == 2, "own and other must be two-dimensional");
   expect(own.shape(1) == other.shape(1), "own and other must have the same number of columns");
-  expect(indptr.ndim() == 1 && indptr.shape(0) == own.shape(0) + 1, "indptr must have one entry more than own has rows");
+  expect(indptr.ndim() == 1 && indptr.shape(0) == own.shape(0) + 1,
+         "indptr must have one entry more than own has rows");
   const size_t cells = indices.shape(0);
   HalfStep<T> h;
   h.n_own = int64_t(own.shape(0)), h.n_other = int64_t(other.shape(0));
@@ -133,11 +134,11 @@ void bind_number(nb::module_& m) {
   m.def(
       "half_step",
       [](Array<T> own, In<T> other, In<int64_t> indptr, In<int32_t> indices, MaybeIn<T> targets, MaybeIn<T> weights,
-         MaybeIn<T> offsets, double target, double weight, nb::tuple loss, int free_start, int free_stop, MaybeIn<T> lam,
-         double lam_all, MaybeIn<T> mu, double w0, MaybeIn<T> gram_matrix, MaybeIn<T> spectrum,
+         MaybeIn<T> offsets, double target, double weight, nb::tuple loss, int free_start, int free_stop,
+         MaybeIn<T> lam, double lam_all, MaybeIn<T> mu, double w0, MaybeIn<T> gram_matrix, MaybeIn<T> spectrum,
          std::optional<Array<T>> duals, MaybeIn<T> label_vector, MaybeIn<T> label_targets, MaybeIn<T> label_weights,
-         int method, int nonnegative_start, int nonnegative_stop, double tolerance,
-         int max_steps, int block, bool evaluate, int n_threads) {
+         int method, int nonnegative_start, int nonnegative_stop, double tolerance, int max_steps, int block,
+         bool evaluate, int n_threads) {
         HalfStep<T> h = sides(own, other, indptr, indices, targets, weights, offsets, target, weight, loss);
         expect(0 <= free_start && free_start < free_stop && free_stop <= h.d, "free must be a range of columns");
         h.free_start = free_start, h.free_stop = free_stop;
@@ -174,8 +175,8 @@ void bind_number(nb::module_& m) {
         h.nonnegative = nonnegative_stop > nonnegative_start;
         h.nonnegative_start = nonnegative_start, h.nonnegative_stop = nonnegative_stop;
         h.tolerance = tolerance, h.max_steps = max_steps, h.block = block;
-        h.complete = w0 == 0 && h.loss.kind == LossKind::squared && !h.nonnegative && f <= complete_columns && h.n_own > 1 &&
-                     (h.method == Method::exact || h.method == Method::cholesky) && is_complete(h);
+        h.complete = w0 == 0 && h.loss.kind == LossKind::squared && !h.nonnegative && f <= complete_columns &&
+                     h.n_own > 1 && (h.method == Method::exact || h.method == Method::cholesky) && is_complete(h);
         Sums sums;
         {
           nb::gil_scoped_release released;
@@ -183,13 +184,14 @@ void bind_number(nb::module_& m) {
         }
         return report(sums);
       },
-      nb::kw_only(), "own"_a.noconvert(), "other"_a.noconvert(), "indptr"_a.noconvert(), "indices"_a.noconvert(), "targets"_a.noconvert() = nb::none(), "weights"_a.noconvert() = nb::none(),
-      "offsets"_a.noconvert() = nb::none(), "target"_a, "weight"_a, "loss"_a, "free_start"_a, "free_stop"_a,
-      "lam"_a.noconvert() = nb::none(), "lam_all"_a, "mu"_a.noconvert() = nb::none(), "w0"_a, "gram"_a.noconvert() = nb::none(), "spectrum"_a.noconvert() = nb::none(),
+      nb::kw_only(), "own"_a.noconvert(), "other"_a.noconvert(), "indptr"_a.noconvert(), "indices"_a.noconvert(),
+      "targets"_a.noconvert() = nb::none(), "weights"_a.noconvert() = nb::none(), "offsets"_a.noconvert() = nb::none(),
+      "target"_a, "weight"_a, "loss"_a, "free_start"_a, "free_stop"_a, "lam"_a.noconvert() = nb::none(), "lam_all"_a,
+      "mu"_a.noconvert() = nb::none(), "w0"_a, "gram"_a.noconvert() = nb::none(), "spectrum"_a.noconvert() = nb::none(),
       "duals"_a.noconvert() = nb::none(), "label_vector"_a.noconvert() = nb::none(),
-      "label_targets"_a.noconvert() = nb::none(), "label_weights"_a.noconvert() = nb::none(), "method"_a, "nonnegative_start"_a = 0, "nonnegative_stop"_a = 0, "tolerance"_a,
-      "max_steps"_a, "block"_a, "evaluate"_a, "n_threads"_a,
-      "Solve every row of `own` in place; returns the sums over rows. cpp/row.hpp has the dimensions.");
+      "label_targets"_a.noconvert() = nb::none(), "label_weights"_a.noconvert() = nb::none(), "method"_a,
+      "nonnegative_start"_a = 0, "nonnegative_stop"_a = 0, "tolerance"_a, "max_steps"_a, "block"_a, "evaluate"_a,
+      "n_threads"_a, "Solve every row of `own` in place; returns the sums over rows. cpp/row.hpp has the dimensions.");
 
   m.def(
       "evaluate",
@@ -203,9 +205,9 @@ void bind_number(nb::module_& m) {
         }
         return report(sums);
       },
-      nb::kw_only(), "own"_a.noconvert(), "other"_a.noconvert(), "indptr"_a.noconvert(), "indices"_a.noconvert(), "targets"_a.noconvert() = nb::none(), "weights"_a.noconvert() = nb::none(),
-      "offsets"_a.noconvert() = nb::none(), "target"_a, "weight"_a, "loss"_a, "n_threads"_a,
-      "What the rows of `own` cost on their cells; solves nothing.");
+      nb::kw_only(), "own"_a.noconvert(), "other"_a.noconvert(), "indptr"_a.noconvert(), "indices"_a.noconvert(),
+      "targets"_a.noconvert() = nb::none(), "weights"_a.noconvert() = nb::none(), "offsets"_a.noconvert() = nb::none(),
+      "target"_a, "weight"_a, "loss"_a, "n_threads"_a, "What the rows of `own` cost on their cells; solves nothing.");
 
   m.def(
       "quadratics",
@@ -276,8 +278,7 @@ void bind_number(nb::module_& m) {
         t.n_right = int64_t(right.shape(0)), t.d = int(left.shape(1)), t.k = k;
         t.scores = scores.data(), t.indices = indices.data();
         if (seen_indptr && seen_indices) {
-          expect(seen_indptr->shape(0) == n + 1 &&
-                     size_t(seen_indptr->data()[n]) == seen_indices->shape(0),
+          expect(seen_indptr->shape(0) == n + 1 && size_t(seen_indptr->data()[n]) == seen_indices->shape(0),
                  "seen must have one row for each answered row");
           for (size_t s = 0; s < seen_indices->shape(0); ++s)
             expect(seen_indices->data()[s] >= 0 && seen_indices->data()[s] < t.n_right, "seen must be rows of right");
@@ -292,8 +293,8 @@ void bind_number(nb::module_& m) {
         }
         return nb::make_tuple(indices, scores);
       },
-      "left"_a.noconvert(), "right"_a.noconvert(), "k"_a, "rows"_a.noconvert() = nb::none(), "seen_indptr"_a.noconvert() = nb::none(), "seen_indices"_a.noconvert() = nb::none(),
-      "n_threads"_a,
+      "left"_a.noconvert(), "right"_a.noconvert(), "k"_a, "rows"_a.noconvert() = nb::none(),
+      "seen_indptr"_a.noconvert() = nb::none(), "seen_indices"_a.noconvert() = nb::none(), "n_threads"_a,
       "Indices and scores of the best k rows of `right` for rows of `left`; sorted `seen` indices are left out; short "
       "lists end in -1 and NaN.");
 
@@ -319,7 +320,8 @@ void bind_number(nb::module_& m) {
         }
         return out;
       },
-      "left"_a.noconvert(), "right"_a.noconvert(), "rows"_a.noconvert(), "columns"_a.noconvert(), "n_threads"_a, "left[rows[p]] . right[columns[p]] for every p.");
+      "left"_a.noconvert(), "right"_a.noconvert(), "rows"_a.noconvert(), "columns"_a.noconvert(), "n_threads"_a,
+      "left[rows[p]] . right[columns[p]] for every p.");
 }
 
 // Values of cells (float32 or float64), moved to where their keys put them.

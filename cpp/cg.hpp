@@ -11,15 +11,15 @@ inline void apply_quadratic(const HalfStep<T>& h, T lam, const Cells<T>& cells, 
   const int f = h.free();
   for (int c = 0; c < f; ++c) out[c] = (lam + (h.spectrum ? h.w0 * h.spectrum[c] : T(0))) * v[c];
   if (h.w0 > 0 && !h.spectrum)
-    for (int c = 0; c < f; ++c)
-      out[c] += h.w0 * dot(h.gram + ptrdiff_t(h.free_start + c) * h.d + h.free_start, v, f);
+    for (int c = 0; c < f; ++c) out[c] += h.w0 * dot(h.gram + ptrdiff_t(h.free_start + c) * h.d + h.free_start, v, f);
   for (int64_t k = 0; k < cells.n; ++k) {
     const T* x = cells.row(k);
     axpy(s[k] * dot(x, v, f), x, out, f);
   }
 }
 
-// ws.b: start in, solution out. Reads ws.s and ws.l. Returns the number of steps; `gap` is the relative residual reached.
+// ws.b: start in, solution out. Reads ws.s and ws.l. Returns the number of steps; `gap` is the relative residual
+// reached.
 template <class T>
 int solve_cg(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Workspace<T>& ws, double& gap) {
   const int f = h.free();

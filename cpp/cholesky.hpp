@@ -1,5 +1,5 @@
-// Blocked left-looking Cholesky of a lower row-major matrix. Rows below the matrix are solved along: with the right-hand
-// side as the row after the last, the forward substitution costs nothing of its own.
+// Blocked left-looking Cholesky of a lower row-major matrix. Rows below the matrix are solved along: with the
+// right-hand side as the row after the last, the forward substitution costs nothing of its own.
 #pragma once
 #include <cmath>
 #include <limits>

@@ -107,9 +107,8 @@ Sums half_step(const Kernels<T>& kernels, HalfStep<T> h, bool evaluate, int n_th
     });
   }
   // Who finishes a long row depends on timing; its sums go to one place in row order.
-  const size_t n_chunks = tasks.size() - size_t(std::count_if(tasks.begin(), tasks.end(), [](const Task& t) {
-                                             return t.long_number < 0;
-                                           }));
+  const size_t n_chunks =
+      tasks.size() - size_t(std::count_if(tasks.begin(), tasks.end(), [](const Task& t) { return t.long_number < 0; }));
   std::vector<Sums> by_row(long_rows.size());
   for (size_t number = 0; number < n_chunks; ++number) by_row[tasks[number].long_number].add(sums[number]);
   if (evaluate)
@@ -123,8 +122,9 @@ Sums half_step(const Kernels<T>& kernels, HalfStep<T> h, bool evaluate, int n_th
   return total;
 }
 
-// What the cells of each row add to its quadratic, (n_own, f + 1, f) in `out`, which starts at zero: the lower triangle of
-// sum (w - w0) x x', then the linear terms. Squared loss. Pieces of a row that live apart are added up by the caller.
+// What the cells of each row add to its quadratic, (n_own, f + 1, f) in `out`, which starts at zero: the lower triangle
+// of sum (w - w0) x x', then the linear terms. Squared loss. Pieces of a row that live apart are added up by the
+// caller.
 template <class T>
 void quadratics(const Kernels<T>& kernels, HalfStep<T> h, double* out, int n_threads) {
   for (int64_t i = 0; i < h.n_own; ++i) h.longest = std::max(h.longest, h.indptr[i + 1] - h.indptr[i]);

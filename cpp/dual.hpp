@@ -19,8 +19,7 @@ bool solve_dual(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Workspac
     u[k] = ws.l[k] / ws.s[k];
   }
   for (int k = 0; k < n; ++k) prefetch_row(cells.row(k), f);
-  pack_transposed<T>(
-      n, f, [&](int k) { return cells.row(k); }, [&](int k) { return ws.s[k]; }, root, ws.panel, ld);
+  pack_transposed<T>(n, f, [&](int k) { return cells.row(k); }, [&](int k) { return ws.s[k]; }, root, ws.panel, ld);
   if (based)
     for (int c = 0; c < f; ++c) axpy(-root[c] * ws.base[c], ws.panel + ptrdiff_t(c) * ld, u, n);
   panel_gram<T, Put::set>(f, ws.panel, ld, n, n, ws.quadratic, ld);

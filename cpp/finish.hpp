@@ -127,8 +127,9 @@ inline bool base_terms(const HalfStep<T>& h, int64_t i, T* base) {
   return mu || pins;
 }
 
-// Adds lam I + w0 G to the lower part of the quadratic, and the base terms to its last row. Without a penalty, a ridge of
-// some roundings of the mean diagonal holds the directions that no cell reaches; otherwise they would grow from noise.
+// Adds lam I + w0 G to the lower part of the quadratic, and the base terms to its last row. Without a penalty, a ridge
+// of some roundings of the mean diagonal holds the directions that no cell reaches; otherwise they would grow from
+// noise.
 template <class T>
 inline void add_base(const HalfStep<T>& h, int64_t i, T* quadratic, T* base) {
   const int f = h.free(), ld = panel_ld<T>(f);

@@ -10,8 +10,8 @@
 
 namespace halfstep::HALFSTEP_ISA {
 
-// The root of z + c (sigmoid(z) - t) = z0, by Newton steps inside a shrinking bracket. A step that is not half as long as
-// the one before gives way to bisection: on the two flat ends of the sigmoid Newton would go to and fro.
+// The root of z + c (sigmoid(z) - t) = z0, by Newton steps inside a shrinking bracket. A step that is not half as long
+// as the one before gives way to bisection: on the two flat ends of the sigmoid Newton would go to and fro.
 inline double label_score(double z0, double c, double t) {
   double low = z0 - c * (1 - t), high = z0 + c * t, z = z0, last = high - low;
   for (int step = 0; step < 200; ++step) {

@@ -22,15 +22,19 @@ inline double sigmoid(double x) {
 
 inline double loss_value(const Loss& loss, double z, double t) {
   switch (loss.kind) {
-    case LossKind::squared: return (t - z) * (t - z);
+    case LossKind::squared:
+      return (t - z) * (t - z);
     case LossKind::plq: {
       const double x = loss.margin ? t * z : z - t;
       const int k = interval_of(loss, x);
       return (loss.a[k] * x + loss.b[k]) * x + loss.c[k];
     }
-    case LossKind::logistic: return softplus(-t * z);
-    case LossKind::bernoulli: return softplus(z) - t * z;
-    case LossKind::poisson: return std::exp(z) - t * z;
+    case LossKind::logistic:
+      return softplus(-t * z);
+    case LossKind::bernoulli:
+      return softplus(z) - t * z;
+    case LossKind::poisson:
+      return std::exp(z) - t * z;
   }
   return 0;
 }
@@ -38,7 +42,9 @@ inline double loss_value(const Loss& loss, double z, double t) {
 // First and second derivative in z; smooth kinds and, away from breaks, PLQ.
 inline void loss_slopes(const Loss& loss, double z, double t, double& gradient, double& curvature) {
   switch (loss.kind) {
-    case LossKind::squared: gradient = 2 * (z - t), curvature = 2; return;
+    case LossKind::squared:
+      gradient = 2 * (z - t), curvature = 2;
+      return;
     case LossKind::plq: {
       const double sign = loss.margin ? t : 1.0, x = loss.margin ? t * z : z - t;
       const int k = interval_of(loss, x);

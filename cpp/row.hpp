@@ -60,13 +60,13 @@ struct HalfStep {
   const T *label_vector = nullptr, *label_targets = nullptr, *label_weights = nullptr;
   Loss loss;
   Method method = Method::exact;
-  bool nonnegative = false;   // free factors >= 0; the columns from nonnegative_stop on are not constrained
+  bool nonnegative = false;  // free factors >= 0; the columns from nonnegative_stop on are not constrained
   int nonnegative_start = 0, nonnegative_stop = 0;  // within the free range
-  double tolerance = 1e-5;    // relative residual (cg), relative duality gap (plq), relative decrement (newton)
-  int max_steps = 100;        // inner iterations of the iterative finishes
-  int block = 64;             // columns solved together by the subspace finish
-  int64_t longest = 0;        // cells of the longest row
-  bool complete = false;      // every row has every cell, in order: rows are solved side by side (complete.hpp)
+  double tolerance = 1e-5;  // relative residual (cg), relative duality gap (plq), relative decrement (newton)
+  int max_steps = 100;      // inner iterations of the iterative finishes
+  int block = 64;           // columns solved together by the subspace finish
+  int64_t longest = 0;      // cells of the longest row
+  bool complete = false;    // every row has every cell, in order: rows are solved side by side (complete.hpp)
 
   int free() const { return free_stop - free_start; }
   T penalty(int64_t i) const { return lam ? lam[i] : lam_all; }

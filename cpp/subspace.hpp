@@ -1,5 +1,5 @@
-// High ranks: solve the row block of columns by block of columns, each exactly, the scores of its cells kept up to date.
-// One pass costs n f block instead of n f^2; the alternating sweeps do the rest.
+// High ranks: solve the row block of columns by block of columns, each exactly, the scores of its cells kept up to
+// date. One pass costs n f block instead of n f^2; the alternating sweeps do the rest.
 #pragma once
 #include "finish.hpp"
 

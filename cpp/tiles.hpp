@@ -10,10 +10,10 @@ constexpr int tile_rows = 6;
 template <class T>
 constexpr int tile_columns = 2 * width<T>;
 
-// c (tile_rows x NV vectors) gets sum_k a[r*a_row + k*a_k] * b[k*ldb + ..]. Overruns to whole tiles: buffers are padded.
+// c (tile_rows x NV vectors) gets sum_k a[r*a_row + k*a_k] * b[k*ldb + ..]. Overruns to whole tiles: buffers are
+// padded.
 template <class T, int NV, Put put>
-inline void tile(int K, const T* a, ptrdiff_t a_row, ptrdiff_t a_k, const T* b, ptrdiff_t ldb,
-                 T* c, ptrdiff_t ldc) {
+inline void tile(int K, const T* a, ptrdiff_t a_row, ptrdiff_t a_k, const T* b, ptrdiff_t ldb, T* c, ptrdiff_t ldc) {
   constexpr int w = width<T>;
   Vec<T> sum[tile_rows][NV] = {};
   for (int k = 0; k < K; ++k, a += a_k, b += ldb) {
@@ -73,7 +73,8 @@ inline void product(int rows, int columns, int K, const T* a, ptrdiff_t lda, con
   }
 }
 
-// out[k][c] = by_k[k] * scale(c) * row(c)[k] for n rows; columns up to a multiple of the width are zeroed. A null by_k is 1.
+// out[k][c] = by_k[k] * scale(c) * row(c)[k] for n rows; columns up to a multiple of the width are zeroed. A null by_k
+// is 1.
 template <class T, class RowAt, class ScaleAt>
 inline void pack_transposed(int n, int K, RowAt row, ScaleAt scale, const T* by_k, T* out, int ld) {
   constexpr int w = width<T>;
@@ -92,12 +93,10 @@ inline void pack_transposed(int n, int K, RowAt row, ScaleAt scale, const T* by_
       for (int r = 0; r < w; ++r) v[r] = load(source[r] + k);
       transpose<T>(v);
 #pragma GCC unroll 16
-      for (int r = 0; r < w; ++r)
-        store(out + ptrdiff_t(k + r) * ld + c, v[r] * (by_k ? by_k[k + r] * factor : factor));
+      for (int r = 0; r < w; ++r) store(out + ptrdiff_t(k + r) * ld + c, v[r] * (by_k ? by_k[k + r] * factor : factor));
     }
     for (int k = whole; k < K; ++k)
-      for (int r = 0; r < w; ++r)
-        out[ptrdiff_t(k) * ld + c + r] = (by_k ? by_k[k] : T(1)) * by[r] * source[r][k];
+      for (int r = 0; r < w; ++r) out[ptrdiff_t(k) * ld + c + r] = (by_k ? by_k[k] : T(1)) * by[r] * source[r][k];
   }
 }
 

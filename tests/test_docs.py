@@ -1,4 +1,4 @@
-"""The examples of the README and of every guide run as written. Those that need downloads are fenced as `py` and are not."""
+"""The examples of the README and of every guide run as written; those that need downloads are fenced as `py`."""
 
 import re
 import warnings
@@ -26,6 +26,8 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_to_files_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    targets = [t.split("#")[0] for t in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in t and not t.startswith("#")]
+    targets = [
+        t.split("#")[0] for t in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in t and not t.startswith("#")
+    ]
     missing = [target for target in targets if target and not (page.parent / target).exists()]
     assert not missing

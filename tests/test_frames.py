@@ -49,9 +49,7 @@ def test_columns_are_detected(make):
 
 @every_library
 def test_named_columns_win_and_false_leaves_out(make):
-    columns = interactions_from_frame(
-        make(DATA), user="comment", item="userId", weight="Movie_ID", timestamp=False
-    )
+    columns = interactions_from_frame(make(DATA), user="comment", item="userId", weight="Movie_ID", timestamp=False)
     assert columns.names == {"user": "comment", "item": "userId", "weight": "Movie_ID"}
     assert columns.weights.dtype == np.float64
     assert columns.weights.tolist() == [10, 20, 30]
@@ -84,9 +82,7 @@ def test_a_named_column_is_not_detected_for_another_role():
 
 def test_missing_columns_list_what_there_is():
     frame = pd.DataFrame({"who": [1], "item": [2]})
-    with pytest.raises(
-        ValueError, match=r"no column looks like the user; the frame has \['who', 'item'\]: pass user="
-    ):
+    with pytest.raises(ValueError, match=r"no column looks like the user; the frame has \['who', 'item'\]: pass user="):
         interactions_from_frame(frame)
     with pytest.raises(ValueError, match=r"user='whom' is not a column.*Did you mean 'who'\?"):
         interactions_from_frame(frame, user="whom")
@@ -98,9 +94,7 @@ def test_missing_columns_list_what_there_is():
 
 def test_weights_are_checked():
     base = {"user": [1, 2], "item": [1, 2]}
-    with pytest.raises(
-        TypeError, match=r"column 'value' was taken as the weight but holds String.*weight=False"
-    ):
+    with pytest.raises(TypeError, match=r"column 'value' was taken as the weight but holds String.*weight=False"):
         interactions_from_frame(pl.DataFrame({**base, "value": ["a", "b"]}))
     for frame in (
         pl.DataFrame({**base, "rating": [1, None]}),
@@ -160,9 +154,7 @@ def test_pairs_of_another_shape_raise():
         ([], r"\(0,\)"),
         ([(1, 2), (3,)], r"\(2,\)"),
     ):
-        with pytest.raises(
-            ValueError, match=rf"X must be \(user, item\) pairs of shape \(n, 2\).* got shape {shape}"
-        ):
+        with pytest.raises(ValueError, match=rf"X must be \(user, item\) pairs of shape \(n, 2\).* got shape {shape}"):
             pairs_from(wrong)
     with pytest.raises(TypeError, match=r"got a sparse matrix of shape \(2, 2\)"):
         pairs_from(sparse.eye(2))

@@ -185,9 +185,7 @@ def test_what_cannot_be_an_id_is_refused():
         Index([1, 0]).positions(np.array([True, False]))
     with pytest.raises(TypeError, match="ids cannot be booleans"):
         encode([True, "a"])
-    with pytest.raises(
-        TypeError, match="user ids must be a list, an array or a column, got the one value 'abc'"
-    ):
+    with pytest.raises(TypeError, match="user ids must be a list, an array or a column, got the one value 'abc'"):
         Index(["abc"], name="user").positions("abc")
     with pytest.raises(ValueError, match=r"one-dimensional, got an array of shape \(2, 2\)"):
         Index(np.zeros((2, 2)))

@@ -140,9 +140,7 @@ def test_table_of_a_composition_equals_its_pieces():
 
 finite = st.floats(-3, 3, allow_subnormal=False).map(lambda x: round(x, 3))
 relu_pieces = st.lists(st.tuples(finite, finite), min_size=1, max_size=4)
-rehu_pieces = st.lists(
-    st.tuples(st.floats(0.01, 5) | st.just(math.inf), finite, finite), min_size=0, max_size=4
-)
+rehu_pieces = st.lists(st.tuples(st.floats(0.01, 5) | st.just(math.inf), finite, finite), min_size=0, max_size=4)
 
 
 @given(relu_pieces, rehu_pieces, st.sampled_from(["residual", "margin"]))

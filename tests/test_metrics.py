@@ -37,8 +37,7 @@ def oracle(row, gains, k):
         "truncated_recall_at_k": sum(hits) / min(k, len(wanted)),
         "ndcg_at_k": dcg / sum(discount[: min(k, len(wanted))]),
         "graded": graded / sum(g * d for g, d in zip(ideal, discount, strict=False)),
-        "average_precision_at_k": sum(h * p for h, p in zip(hits, precisions, strict=True))
-        / min(k, len(wanted)),
+        "average_precision_at_k": sum(h * p for h, p in zip(hits, precisions, strict=True)) / min(k, len(wanted)),
         "reciprocal_rank": next((1 / (r + 1) for r, hit in enumerate(hits) if hit), 0.0),
         "hit_rate_at_k": float(any(hits)),
     }
@@ -102,9 +101,7 @@ def test_names_of_items_and_order_of_users_do_not_matter(case, random):
     judged_after = order[metrics.users_with_relevant(sparse.csr_matrix(moved[order]))]
     for metric in RELEVANCE:
         before = dict(zip(judged, metric(ranked, sparse.csr_matrix(gains), k), strict=True))
-        after = dict(
-            zip(judged_after, metric(renamed[order], sparse.csr_matrix(moved[order]), k), strict=True)
-        )
+        after = dict(zip(judged_after, metric(renamed[order], sparse.csr_matrix(moved[order]), k), strict=True))
         assert before == pytest.approx(after)
 
 
@@ -132,9 +129,7 @@ def test_precision_and_recall_count_the_same_hits(case):
     n_relevant = n_relevant[n_relevant > 0]
     hits = metrics.precision_at_k(ranked, relevant, k) * k
     np.testing.assert_allclose(metrics.recall_at_k(ranked, relevant, k) * n_relevant, hits)
-    np.testing.assert_allclose(
-        metrics.truncated_recall_at_k(ranked, relevant, k) * np.minimum(k, n_relevant), hits
-    )
+    np.testing.assert_allclose(metrics.truncated_recall_at_k(ranked, relevant, k) * np.minimum(k, n_relevant), hits)
 
 
 @pytest.mark.parametrize("k", [1, 3, 12])

@@ -19,9 +19,7 @@ from halfstep.ids import Index
 from halfstep.persistence import ModelFileError, atomic_write, load, read, register_codec, save
 
 DTYPES = ["float32", "float64", "int32", "int64", "bool", "uint8"]
-reuse_folder = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30
-)
+reuse_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
 
 
 def save_example(path):
@@ -162,9 +160,7 @@ def persistence_codecs():
 
 def test_what_cannot_be_saved_raises_before_a_file_appears(tmp_path):
     path = tmp_path / "m"
-    with pytest.raises(
-        ValueError, match="the array 'a' has dtype object; files keep float, int, uint and bool"
-    ):
+    with pytest.raises(ValueError, match="the array 'a' has dtype object; files keep float, int, uint and bool"):
         save(path, "WALS", {}, {"a": np.array([None])})
     with pytest.raises(ValueError, match=r"a tensor cannot be called 'ids\.user'"):
         save(path, "WALS", {}, {"ids.user": np.zeros(1)})
@@ -338,9 +334,7 @@ def test_atomic_write_says_what_is_wrong_with_the_folder(tmp_path, monkeypatch):
     def refuse(*args, **kwargs):
         raise PermissionError
 
-    monkeypatch.setattr(
-        persistence.Path, "touch", refuse
-    )  # root may write anywhere, so permissions are simulated
+    monkeypatch.setattr(persistence.Path, "touch", refuse)  # root may write anywhere, so permissions are simulated
     with pytest.raises(PermissionError, match=r"the folder .* is not writable"):
         atomic_write(tmp_path / "m").__enter__()
     assert os.listdir(tmp_path) == []

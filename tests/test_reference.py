@@ -111,9 +111,7 @@ def test_absolute_loss_without_penalty_is_the_linear_program():
     b = solve_row(RowProblem(x, t, np.ones(15), losses.Absolute(), lam=1e-7))
     above_and_below = np.block([[x, -np.eye(15)], [-x, -np.eye(15)]])
     costs = np.concatenate([np.zeros(3), np.ones(15)])
-    program = linprog(
-        costs, above_and_below, np.concatenate([t, -t]), bounds=[(None, None)] * 3 + [(0, None)] * 15
-    )
+    program = linprog(costs, above_and_below, np.concatenate([t, -t]), bounds=[(None, None)] * 3 + [(0, None)] * 15)
     assert np.abs(x @ b - t).sum() == pytest.approx(program.fun, rel=1e-6)
 
 

@@ -17,9 +17,7 @@ Floats = NDArray[np.float64]
 MAX_BREAKS = 15  # the row kernels hold a table in an array of fixed size
 
 
-def expand(
-    relu: tuple[ArrayLike, ArrayLike], rehu: tuple[ArrayLike, ArrayLike, ArrayLike]
-) -> tuple[Floats, Floats]:
+def expand(relu: tuple[ArrayLike, ArrayLike], rehu: tuple[ArrayLike, ArrayLike, ArrayLike]) -> tuple[Floats, Floats]:
     """The table of phi(r) = sum ReLU(u r + v) + sum ReHU_tau(s r + t) for relu = (u, v), rehu = (tau, s, t).
 
     Kinks that differ by rounding alone become one break; breaks at which nothing changes are left out.
@@ -52,9 +50,7 @@ def _inner_points(breaks: Floats) -> Floats:
     if not breaks.size:
         return np.zeros(1)
     margin = np.maximum(1.0, np.abs(breaks))
-    return np.concatenate(
-        [breaks[:1] - margin[:1], (breaks[:-1] + breaks[1:]) / 2, breaks[-1:] + margin[-1:]]
-    )
+    return np.concatenate([breaks[:1] - margin[:1], (breaks[:-1] + breaks[1:]) / 2, breaks[-1:] + margin[-1:]])
 
 
 def check_table(breaks: Floats, coefficients: Floats) -> None:
@@ -64,9 +60,7 @@ def check_table(breaks: Floats, coefficients: Floats) -> None:
             f"coefficients have shape {coefficients.shape}; {breaks.size} breaks need ({breaks.size + 1}, 3)"
         )
     if breaks.size > MAX_BREAKS:
-        raise ValueError(
-            f"the loss has {breaks.size} breaks; at most {MAX_BREAKS} are supported. Use fewer pieces"
-        )
+        raise ValueError(f"the loss has {breaks.size} breaks; at most {MAX_BREAKS} are supported. Use fewer pieces")
     if not (np.isfinite(breaks).all() and np.isfinite(coefficients).all()):
         raise ValueError("the loss has pieces too large for float64; give parameters of moderate size")
     if (np.diff(breaks) <= 0).any():

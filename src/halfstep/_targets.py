@@ -55,9 +55,7 @@ def _two_classes(labels: NDArray[Any], expected: str) -> NDArray[Any]:
 def _one_dimensional(y: ArrayLike) -> NDArray[Any]:
     labels = np.asarray(y)
     if labels.ndim != 1 or labels.size == 0:
-        raise ValueError(
-            f"y has shape {labels.shape}; expected a non-empty 1-D array, one target for each cell"
-        )
+        raise ValueError(f"y has shape {labels.shape}; expected a non-empty 1-D array, one target for each cell")
     return labels
 
 
@@ -72,6 +70,4 @@ def _reject(bad: NDArray[np.bool_], y: NDArray[Any], expected: str) -> None:
     """Raise if any entry is `bad`, showing the first of them."""
     if bad.any():
         first = int(np.argmax(bad))
-        raise ValueError(
-            f"y has {int(bad.sum())} invalid values, the first is y[{first}] = {y[first]}; {expected}"
-        )
+        raise ValueError(f"y has {int(bad.sum())} invalid values, the first is y[{first}] = {y[first]}; {expected}")

@@ -118,17 +118,14 @@ def pairs_from(X: Any) -> tuple[Any, Any]:
     array = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(
-            f"X must be (user, item) pairs of shape (n, 2), or a frame with two columns; "
-            f"got shape {array.shape}"
+            f"X must be (user, item) pairs of shape (n, 2), or a frame with two columns; got shape {array.shape}"
         )
     return np.ascontiguousarray(array[:, 0]), np.ascontiguousarray(array[:, 1])
 
 
 def _table(frame: Any, argument: str) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
     if not is_frame(frame):
-        raise TypeError(
-            f"{argument} must be a data frame (pandas, polars, pyarrow), got {type(frame).__name__}"
-        )
+        raise TypeError(f"{argument} must be a data frame (pandas, polars, pyarrow), got {type(frame).__name__}")
     table: nw.DataFrame[Any] | nw.LazyFrame[Any] = nw.from_native(frame)
     return table
 
@@ -155,9 +152,7 @@ def choose_columns(asked: dict[Role, str | Literal[False] | None], found: list[s
                 raise ValueError(f"{role}={chosen!r} is also the {other}; name two different columns")
             names[role] = chosen
         elif role in ("user", "item"):
-            raise ValueError(
-                f"no column looks like the {role}; the frame has {found}: pass {role}= with one of them"
-            )
+            raise ValueError(f"no column looks like the {role}; the frame has {found}: pass {role}= with one of them")
     return names
 
 

@@ -28,7 +28,9 @@ def read_table(
     named = {"user": user, "item": item, "weight": weight}
     if any(named.values()) and not is_frame(X):
         given = ", ".join(f"{role}={name!r}" for role, name in named.items() if name)
-        raise ValueError(f"{given} name columns of a frame, but X is a {type(X).__name__}; leave them out or pass a frame.")
+        raise ValueError(
+            f"{given} name columns of a frame, but X is a {type(X).__name__}; leave them out or pass a frame."
+        )
     if hasattr(X, "matrix") and hasattr(X, "item_ids"):  # Interactions, which lives a layer above
         cells = _from_matrix(X.matrix, dtype)
         return Table(cells, Index(X.user_ids, "user"), Index(X.item_ids, "item"), X.user_labels, X.item_labels)

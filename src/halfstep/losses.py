@@ -106,9 +106,7 @@ class Loss(ABC):
         """Name and parameters; `get` turns it back into an equal loss."""
         return {"name": self.name, **{field.name: getattr(self, field.name) for field in fields(self)}}  # type: ignore[arg-type]
 
-    def encode_targets(
-        self, y: ArrayLike, classes: NDArray[Any] | None = None
-    ) -> tuple[Floats, NDArray[Any] | None]:
+    def encode_targets(self, y: ArrayLike, classes: NDArray[Any] | None = None) -> tuple[Floats, NDArray[Any] | None]:
         """Check `y` (n,) and return (targets (n,) float64, classes).
 
         Margin losses: the two labels, sorted, become -1 and +1, and `classes` (2,) holds them. Pass the
@@ -126,9 +124,7 @@ class Loss(ABC):
         if self.form == "residual":
             return self._mean(z)
         if classes is None or len(classes) != 2:
-            raise ValueError(
-                f"classes={classes!r}; {self!r} needs the two classes that encode_targets returned"
-            )
+            raise ValueError(f"classes={classes!r}; {self!r} needs the two classes that encode_targets returned")
         return np.asarray(np.asarray(classes)[(z > 0).astype(np.intp)])
 
     def _mean(self, z: Floats) -> Floats:

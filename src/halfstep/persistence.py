@@ -64,9 +64,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     if target.is_dir():
         raise IsADirectoryError(f"cannot write {path}: it is a folder; name a file in it")
     if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"cannot write {path}: the folder {target.parent} does not exist; create it first"
-        )
+        raise FileNotFoundError(f"cannot write {path}: the folder {target.parent} does not exist; create it first")
     temporary = target.with_name(f".{target.stem}.{secrets.token_hex(6)}.tmp{target.suffix}")
     try:
         temporary.touch(exist_ok=False)  # unlike tempfile, with the permissions of an ordinary new file
@@ -114,9 +112,7 @@ class Saved:
     def array(self, name: str, shape: tuple[int | None, ...] | None = None) -> NDArray[Any]:
         """The tensor `name`; raises if it is missing, or not of `shape`, where None stands for any length."""
         if name not in self.arrays:
-            raise ModelFileError(
-                f"{self.path}: the tensor {name!r} is missing; it holds {sorted(self.arrays)}"
-            )
+            raise ModelFileError(f"{self.path}: the tensor {name!r} is missing; it holds {sorted(self.arrays)}")
         array = self.arrays[name]
         if shape is not None and (
             len(shape) != array.ndim
@@ -128,9 +124,7 @@ class Saved:
     def index(self, name: str) -> Index:
         """The ids called `name`; raises if they are missing."""
         if name not in self.indexes:
-            raise ModelFileError(
-                f"{self.path}: the ids {name!r} are missing; it holds {sorted(self.indexes)}"
-            )
+            raise ModelFileError(f"{self.path}: the ids {name!r} are missing; it holds {sorted(self.indexes)}")
         return self.indexes[name]
 
     def _decoded(self, part: str) -> dict[str, Any]:

@@ -102,7 +102,7 @@ class WALS(WALSPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[mi
         self,
         rank: int = 64,
         background: float = 0.05,
-        reg: float = 0.003,
+        reg: float = 0.01,
         reg_scaling: str | float = 1.0,
         *,
         loss: Any = "squared",

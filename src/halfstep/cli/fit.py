@@ -64,7 +64,7 @@ def fit_wals(
     kind: OnetKind = "activities",
     rank: Rank = 64,
     background: Background = 0.05,
-    reg: Reg = 0.003,
+    reg: Reg = 0.01,
     reg_scaling: RegScaling = "1.0",
     loss: Loss = "squared",
     max_iter: Sweeps = 15,

@@ -60,7 +60,7 @@ def evaluate(
     k: Annotated[int, typer.Option("-k", help="How many of the best items are judged.", min=1)] = 10,
     rank: fit.Rank = 64,
     background: fit.Background = 0.05,
-    reg: fit.Reg = 0.003,
+    reg: fit.Reg = 0.01,
     reg_scaling: fit.RegScaling = "1.0",
     threads: fit.Threads = None,
     seed: fit.Seed = 0,
