@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 LABELS = (20, 50, 100, 500)
 MISSING: tuple[Missing, ...] = (0, 0.5, 0.8, "structured")
 SEEDS = 5
-QUICK = ("pima", "attrition", "digits-8", "german", "vehicle1", "yeast3")
+QUICK = ("pima", "attrition", "breast-cancer", "digits-8", "flare-F", "winequality-red-4")
 DESLIB = ("KNORA-E", "META-DES")
 DESLIB_SCRIPT = Path(__file__).with_name("ensemble_deslib.py")
 FLOOR = 1e-4  # probabilities are held inside [FLOOR, 1 - FLOOR] in the log loss: a certain mistake costs 9.2

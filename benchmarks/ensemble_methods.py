@@ -78,7 +78,9 @@ class SklearnStacking:
     def fit(self, P: Floats, y: Floats) -> SklearnStacking:
         from sklearn.ensemble import StackingClassifier
 
-        self._filled = np.where(np.isnan(P), np.nanmean(P, axis=0), P)
+        seen = ~np.isnan(P)
+        means = np.nansum(P, axis=0) / np.maximum(seen.sum(axis=0), 1)
+        self._filled = np.where(seen, P, np.where(seen.any(axis=0), means, np.nanmean(P)))
         known = ~np.isnan(y)
         pool = [(f"c{j}", _Column(j)) for j in range(P.shape[1])]
         self._model = StackingClassifier(pool, cv="prefit")

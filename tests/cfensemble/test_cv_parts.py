@@ -148,8 +148,14 @@ def test_the_family_has_unique_names_and_cheap_views_first() -> None:
     names = [view.name for view in views]
     assert names[:3] == ["mean", "bias-adjusted mean", "factors 1"]
     assert names[-1] == "factors 7"
-    members = [member.name for member in make_members(views)]
+    members = [member.name for member in make_members(views, 100)]
     assert len(set(members)) == len(members)
-    assert [name for name in members if "stacked" in name] == [f"factors 7, stacked {s}" for s in (30, 100, 300)]
-    only = make_members(make_views((2,), ("identity",), 60))
-    assert any("of probabilities, stacked" in member.name for member in only)
+    assert [name for name in members if "stacked" in name] == [f"factors 7, stacked {s}" for s in (10, 30, 100, 300)]
+    only = make_members(make_views((2,), ("identity",), 60), 0)
+    assert [member.name for member in only if "stacked" in member.name] == ["factors 3 of probabilities, stacked 300"]
+
+
+@pytest.mark.parametrize(("labels", "weakest"), [(0, 300), (2, 300), (20, 30), (50, 10), (499, 3), (500, 1)])
+def test_weak_penalties_wait_for_labels(labels: int, weakest: int) -> None:
+    stacked = [member for member in make_members(make_views((1,), ("logit",), 9), labels) if "stacked" in member.name]
+    assert min(member.strength for member in stacked) == weakest

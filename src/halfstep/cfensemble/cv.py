@@ -134,7 +134,9 @@ class CFEnsembleCV(CVParametersMixin, CVStoringMixin, ClassifierMixin, BaseEstim
         )
         with bar:
             spent = self._fit_views(views, _sample(cells, self._seed()), begun, bar)
-            members = [*make_members(list(self._views.values())), *self._estimator_members(rows, instances)]
+            self._n_labels = len(instances)
+            members: list[Member] = make_members(list(self._views.values()), self._n_labels)
+            members += self._estimator_members(rows, instances)
             scene = Scene(cells.take(labelled_rows), rows.n_channels, self._views)
             answers, seconds = self._learn_members(members, scene, labelled, bar)
         self._weigh(members, answers, labelled, scene.intercepts)

@@ -46,6 +46,7 @@ class CVStoringMixin:
             "n_features_in": self.n_features_in_,
             "n_classifiers": self._m,
             "n_channels": self._n_channels,
+            "n_labels": self._n_labels,
             "views": list(self._views),
             "members": self.members_,
             "log_loss": self.log_loss_,
@@ -58,6 +59,7 @@ class CVStoringMixin:
         meta = saved.meta
         model.classes_, model.n_features_in_ = meta["classes"], meta["n_features_in"]
         model._m, model._n_channels = meta["n_classifiers"], meta["n_channels"]
+        model._n_labels = meta["n_labels"]
         known = {view.name: view for view in make_views(model.ranks, model.links, model._m)}
         unknown = set(meta["views"]) - set(known)
         if unknown:
@@ -65,7 +67,7 @@ class CVStoringMixin:
         model._views = {name: known[name] for name in meta["views"]}
         for k, view in enumerate(model._views.values()):
             view.restore(_nested(f"{VIEW}{k}.", saved))
-        model._members = make_members(list(model._views.values()))
+        model._members = make_members(list(model._views.values()), model._n_labels)
         for k, member in enumerate(model._members):
             member.restore(_nested(f"{MEMBER}{k}.", saved))
         model.weights_ = saved.array("weights", (len(model._members),))

@@ -12,7 +12,9 @@ from halfstep.cfensemble.views import AdditiveView, FactorView, MeanView, View
 
 LATENT_STRENGTHS = (1.0, 3.0)
 SKILL_POWERS = (1.0, 2.0, 4.0)
-STACKED_STRENGTHS = (30.0, 100.0, 300.0)
+STACKED_STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+STACKED_LABELS = 500.0
+"""A stacked member of strength s joins from STACKED_LABELS / s labels on: a weak penalty needs many of them."""
 IDENTITY_RANK = 3
 CLASSIFIERS_FOR_A_FACTOR = 3
 SURE_VIEWS = 3
@@ -31,8 +33,9 @@ def make_views(ranks: Sequence[int], links: Sequence[str], m: int) -> list[View]
     return [MeanView(), AdditiveView(), *factors]
 
 
-def make_members(views: Sequence[View]) -> list[Member]:
+def make_members(views: Sequence[View], labels: int) -> list[Member]:
     """Every member of every view: its centre; on factors also latent, skill-weighted and, on the last, stacked ones."""
+    strengths = [s for s in STACKED_STRENGTHS if s * labels >= STACKED_LABELS or s == STACKED_STRENGTHS[-1]]
     members: list[Member] = []
     last = max((view for view in views if isinstance(view, FactorView)), key=_order)
     for view in views:
@@ -41,7 +44,7 @@ def make_members(views: Sequence[View]) -> list[Member]:
             members += [LatentMember(view, strength) for strength in LATENT_STRENGTHS]
             members += [SkillMember(view, power) for power in SKILL_POWERS]
         if view is last:
-            members += [StackedMember(view, strength) for strength in STACKED_STRENGTHS]
+            members += [StackedMember(view, strength) for strength in strengths]
     return members
 
 
