@@ -159,6 +159,10 @@ VARIANTS: dict[str, Callable[[], Any]] = {
     "without probabilities": lambda: ours(links=("logit",)),
     "rank 4 alone": lambda: ours(ranks=(4,), links=("logit",)),
     "alternating least squares, reg 2": alternating,
+    "CFEnsemble alone": lambda: CFEnsemble(n_threads=1),
+    "raw probabilities, no biases, |p - 1/2| weights": lambda: CFEnsemble(
+        link="identity", biases=False, confidence="certainty", solver="als", n_threads=1
+    ),
     "plus CFEnsemble(rho=0.5)": plus("combined", CFEnsemble(rho=0.5, max_iter=15, n_threads=1)),
     "plus CFEnsemble(solver='als')": plus("als", CFEnsemble(solver="als", max_iter=15, n_threads=1)),
     "plus attention": plus("attention", CFEnsemble(rank=3, rho=1.0, aggregator="attention", max_iter=15, n_threads=1)),
