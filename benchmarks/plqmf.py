@@ -10,7 +10,6 @@ and we stop after the first sweep whose objective is no higher than 1.0001 times
 its own `obj`, ours by ours; the tests compare the two. CPU seconds for one thread, wall seconds for all cores.
 """
 
-# ruff: noqa: E402
 from __future__ import annotations
 
 import os

@@ -8,7 +8,6 @@
 The files are looked for under $HALFSTEP_DATA. BLAS threads are held at one, as the peers' manuals ask.
 """
 
-# ruff: noqa: E402
 from __future__ import annotations
 
 import os
