@@ -24,7 +24,7 @@ PACKAGE = Path(halfstep.__file__).parent
 class Method:
     """`make()` gives an estimator with `fit(P, y)` and `predict_proba()`.
 
-    `sources` are the folders or files of the package whose text decides what it answers. `complete`: it needs complete
+    `sources` are the files of the package whose text decides what it answers. `complete`: it needs complete
     predictions.
     """
 
@@ -42,9 +42,7 @@ class Method:
 def _fingerprint(sources: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
     for source in sources:
-        path = PACKAGE / source
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            digest.update(file.read_bytes())
+        digest.update((PACKAGE / source).read_bytes())
     return digest.hexdigest()[:12]
 
 
@@ -92,20 +90,27 @@ class SklearnStacking:
         return answer
 
 
-_BASE = ("predictions.py", "baselines/ensemble")
-_OURS = (*_BASE, *(f"cfensemble/{name}.py" for name in ("analysis", "batch", "cv", "family", "members", "views")))
+def _baselines(*files: str) -> tuple[str, ...]:
+    return ("predictions.py", *(f"baselines/ensemble/{name}.py" for name in ("base", "impute", *files)))
+
+
+_AVERAGES, _STACKING = _baselines("averages"), _baselines("stacking", "logistic")
+_OURS = (
+    *_baselines(),
+    *(f"cfensemble/{name}.py" for name in ("analysis", "batch", "cv", "family", "members", "views")),
+)
 
 METHODS: dict[str, Method] = {
     OURS: Method(lambda: halfstep.CFEnsembleCV(n_threads=1), _OURS),
-    "Mean": Method(baselines.Mean, _BASE),
-    "BiasAdjustedMean": Method(baselines.BiasAdjustedMean, _BASE),
-    "WeightedMean": Method(baselines.WeightedMean, _BASE),
-    "BestSingle": Method(baselines.BestSingle, _BASE),
-    "GreedySelection": Method(baselines.GreedySelection, _BASE),
-    "LogisticStacking": Method(baselines.LogisticStacking, _BASE),
-    "ShrunkenStacking (column mean)": Method(lambda: baselines.ShrunkenStacking(impute="column_mean"), _BASE),
-    "ShrunkenStacking (bias-adjusted)": Method(baselines.ShrunkenStacking, _BASE),
-    "SpectralMetaLearner": Method(lambda: baselines.SpectralMetaLearner(votes="soft"), _BASE),
-    "DawidSkene": Method(baselines.DawidSkene, _BASE),
+    "Mean": Method(baselines.Mean, _AVERAGES),
+    "BiasAdjustedMean": Method(baselines.BiasAdjustedMean, _AVERAGES),
+    "WeightedMean": Method(baselines.WeightedMean, _AVERAGES),
+    "BestSingle": Method(baselines.BestSingle, _AVERAGES),
+    "GreedySelection": Method(baselines.GreedySelection, _baselines("selection")),
+    "LogisticStacking": Method(baselines.LogisticStacking, _STACKING),
+    "ShrunkenStacking (column mean)": Method(lambda: baselines.ShrunkenStacking(impute="column_mean"), _STACKING),
+    "ShrunkenStacking (bias-adjusted)": Method(baselines.ShrunkenStacking, _STACKING),
+    "SpectralMetaLearner": Method(lambda: baselines.SpectralMetaLearner(votes="soft"), _baselines("spectral")),
+    "DawidSkene": Method(baselines.DawidSkene, _baselines("dawid_skene")),
     "sklearn stacking": Method(SklearnStacking, ()),
 }

@@ -73,7 +73,8 @@ def test_sklearn_stacking_fits_on_the_pool(toy):
 
 
 def test_fingerprints_follow_the_sources():
-    assert METHODS["Mean"].fingerprint == METHODS["DawidSkene"].fingerprint
+    assert METHODS["Mean"].fingerprint == METHODS["WeightedMean"].fingerprint
+    assert METHODS["Mean"].fingerprint != METHODS["DawidSkene"].fingerprint
     assert METHODS["Mean"].fingerprint != METHODS[ensemble_report.OURS].fingerprint
 
 
