@@ -42,6 +42,7 @@ def main():
     path, names = sys.argv[1], sys.argv[2:]
     with np.load(path) as case:
         P, y = case["P"], case["y"]
+    P = np.where(np.isnan(P), 0.5, P)  # a classifier of the pool may have failed on some rows
     known = ~np.isnan(y)
     pool = [Column(j) for j in range(P.shape[1])]
     neighbours = min(7, int(known.sum()) - 1)
