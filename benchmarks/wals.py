@@ -6,7 +6,7 @@
 
 Same data, same threads, same objective computed by one function on everybody's factors. implicit's weights are relative
 to a background of 1, so it gets w/w0 and reg/w0; cmfrec's confidence is 1 + alpha x. Seconds are of one sweep of both
-sides, the fastest of the sweeps measured. BLAS threads are held at one inside the peers, as their manuals ask.
+sides. BLAS threads are held at one inside the peers, as their manuals ask.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def objective(matrix: Any, users: Any, items: Any) -> float:
     return measure(session, session.evaluate())["objective"]
 
 
-def ours(matrix: Any, rank: int, threads: int, method: str, sweeps: int) -> tuple[float, Callable[[], float]]:
+def ours(matrix: Any, rank: int, threads: int, method: str) -> Callable[[], None]:
+    """One sweep of ours, ready to be timed again and again."""
     problem = problem_of(matrix)
     factors, order = initial_factors(problem.observations, rank, "scaled", 0, np.float32)
     session = LocalEngine(threads).open(problem, factors, Solver(method, tolerance=1e-2, max_steps=20))
@@ -68,7 +69,7 @@ def ours(matrix: Any, rank: int, threads: int, method: str, sweeps: int) -> tupl
             session.half_step(side)
 
     sweep()
-    return best_of(sweeps, sweep), lambda: measure(session, session.evaluate())["objective"]
+    return sweep
 
 
 def implicit_sweep(matrix: Any, rank: int, threads: int, use_cg: bool, sweeps: int) -> float:
@@ -110,40 +111,47 @@ def cmfrec_sweep(matrix: Any, rank: int, threads: int, use_cg: bool, sweeps: int
     return max(run(1 + sweeps) - run(1), 1e-9) / sweeps
 
 
-def sweep_section(names: list[str], threads: int) -> None:
+def sweep_section(names: list[str], threads: int, slow: bool) -> None:
+    """Ours is timed right before and right after every peer, so that a ratio compares neighbours in time."""
     rows = []
+    header = ["case", "exact, s", "cg"]
     for name in names:
         users, items, cells, rank = CASES[name]
         matrix = datasets.make_implicit(users, items, cells, random_state=0)
         big = cells > 1e6
         once = 1 if big else 5
-        mine = {m: ours(matrix, rank, threads, m, 3 if big else 20)[0] for m in ("exact", "cg")}
+        exact, cg = (ours(matrix, rank, threads, method) for method in ("exact", "cg"))
+
+        def mine(sweep: Callable[[], None] = exact, runs: int = 2 if big else 10) -> float:
+            return best_of(runs, sweep)
+
         peers: dict[str, Callable[[], float]] = {
             "implicit Cholesky": lambda m=matrix, r=rank, n=once: implicit_sweep(m, r, threads, False, n),
             "irspack Cholesky": lambda m=matrix, r=rank, n=once: irspack_sweep(m, r, threads, "CHOLESKY", n),
-            "cmfrec Cholesky": lambda m=matrix, r=rank, n=once: cmfrec_sweep(m, r, threads, False, n),
             "implicit CG": lambda m=matrix, r=rank, n=once: implicit_sweep(m, r, threads, True, n + 1),
             "irspack CG": lambda m=matrix, r=rank, n=once: irspack_sweep(m, r, threads, "CG", n + 1),
             "irspack iALS++": lambda m=matrix, r=rank, n=once: irspack_sweep(m, r, threads, "IALSPP", n),
+            "cmfrec CG": lambda m=matrix, r=rank, n=once: cmfrec_sweep(m, r, threads, True, n),
         }
-        work = (2 * matrix.nnz * rank**2 + (users + items) * rank**3 / 3) / 1e9
-        line = [
-            f"{users:,} x {items:,}, {matrix.nnz:,} cells, rank {rank}",
-            f"{mine['exact']:.3f} s",
-            f"{mine['cg']:.3f} s",
-        ]
+        if slow or not big:  # minutes for a sweep of the large cases
+            peers["cmfrec Cholesky"] = lambda m=matrix, r=rank, n=once: cmfrec_sweep(m, r, threads, False, n)
+        seconds, ratios = [mine()], {}
+        ratios["cg"] = best_of(2, cg) / seconds[0]
         for peer, run in peers.items():
-            seconds = run()
-            line.append(f"{seconds / mine['exact']:.1f}")
-            print(f"  {name}: {peer} {seconds:.3f} s, {seconds / mine['exact']:.2f} times exact", flush=True)
-        again = ours(matrix, rank, threads, "exact", 3 if big else 20)[0]  # the machine may have changed meanwhile
-        line.append(f"{again:.3f} s")
-        rate = work / min(mine["exact"], again)
-        line.append(f"{rate:.0f} ({rate / sgemm_rate(threads):.0%} of sgemm)")
-        rows.append(line)
-        print(table(["case", "exact", "cg", *peers, "exact again", "GFLOP/s"], [line]), flush=True)
-    print("\nOne sweep; peers as multiples of our exact solver's seconds\n")
-    print(table(["case", "exact", "cg", *peers, "exact again", "GFLOP/s"], rows))
+            theirs = run()
+            seconds.append(mine())
+            ratios[peer] = theirs / np.mean(seconds[-2:])
+            print(f"  {name}: {peer} {theirs:.3f} s, exact {seconds[-2]:.3f} and {seconds[-1]:.3f} s", flush=True)
+        work = (2 * matrix.nnz * rank**2 + (users + items) * rank**3 / 3) / 1e9
+        rate, sgemm = work / min(seconds), sgemm_rate(threads)
+        case = f"{users:,} x {items:,}, {matrix.nnz:,} cells, rank {rank}"
+        speed = f"{rate:.0f} GFLOP/s, {rate / sgemm:.0%} of sgemm"
+        header = ["case", "exact, s", *peers, "our cg", "counted work"] if len(peers) > len(header) - 4 else header
+        line = {"case": case, "exact, s": f"{min(seconds):.3f}", "our cg": f"{ratios['cg']:.2f}", "counted work": speed}
+        rows.append(line | {peer: f"{ratios[peer]:.1f}" for peer in peers})
+        print(table(header, [[rows[-1].get(column, "") for column in header]]), flush=True)
+    print("\nOne sweep; every other column is a multiple of the exact solver's seconds\n")
+    print(table(header, [[row.get(column, "") for column in header] for row in rows]))
 
 
 def race_section(threads: int) -> None:
@@ -270,12 +278,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("section", nargs="?", choices=["all", "sweep", *SECTIONS], default="all")
     parser.add_argument("--case", choices=CASES, action="append", help="sweep: only this case (may be repeated)")
+    parser.add_argument("--slow", action="store_true", help="sweep: cmfrec's Cholesky on the large cases as well")
     parser.add_argument("--threads", type=int, default=2)
     chosen = parser.parse_args()
     print(describe("implicit", "cmfrec", "irspack"), f"{chosen.threads} threads", sep="; ", flush=True)
     print(f"sgemm {sgemm_rate(chosen.threads):.0f} GFLOP/s", flush=True)
     if chosen.section in ("all", "sweep"):
-        sweep_section(chosen.case or list(CASES), chosen.threads)
+        sweep_section(chosen.case or list(CASES), chosen.threads, chosen.slow)
     for name, section in SECTIONS.items():
         if chosen.section in ("all", name):
             section(chosen.threads)

@@ -138,10 +138,10 @@ def ratings(seed: int) -> Story:
 
 
 def fusion(seed: int) -> Story:
-    """Twelve classifiers, forty labels, one probability: CFEnsemble against averages and stacking."""
+    """Twelve classifiers, forty labels, one probability: CFEnsemble and CFEnsembleCV against averages and stacking."""
     import numpy as np
 
-    from halfstep.cfensemble import CFEnsemble
+    from halfstep.cfensemble import CFEnsemble, CFEnsembleCV
     from halfstep.datasets import make_predictions
     from halfstep.report.fusion import baselines_beside, scored
 
@@ -155,7 +155,11 @@ def fusion(seed: int) -> Story:
         y[labelled] = y_true[labelled]
         hidden = np.isnan(y)
         model = CFEnsemble(random_state=seed).fit(P, y)
-        everyone = [*baselines_beside(P, np.where(hidden, -1, y)), ("CFEnsemble", model.predict_proba()[:, 1])]
+        everyone = [
+            *baselines_beside(P, np.where(hidden, -1, y)),
+            ("CFEnsemble", model.predict_proba()[:, 1]),
+            ("CFEnsembleCV", CFEnsembleCV(random_state=seed).fit(P, y).predict_proba()[:, 1]),
+        ]
         for name, p in everyone:
             one = scored(name, p[hidden], y_true[hidden], n_bootstrap=1)
             losses.setdefault(name, []).append(one.log_loss)
