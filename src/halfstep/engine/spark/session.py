@@ -109,9 +109,7 @@ class DistributedSession:
         self.factors[side] = new
         if own.kept is not None:
             own.kept.unpersist()
-        for broadcast in (shared, fixed):
-            if broadcast is not None:
-                broadcast.unpersist()  # the driver keeps it, for partitions that have to be made again
+        # Broadcasts stay: a lost partition is made again from them, and one taken back is not always sent anew.
         return total.sums
 
     def penalty(self, side: int) -> float:
