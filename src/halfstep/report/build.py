@@ -19,7 +19,7 @@ CHAPTERS = {
     "WALS": "halfstep.report.wals",
     "PLQMF": "halfstep.report.plqmf",
     "CFEnsemble": "halfstep.report.ensemble",
-    "CFEnsembleCV": "halfstep.report.ensemble",
+    "CFEnsembleCV": "halfstep.report.averaged",
 }
 
 

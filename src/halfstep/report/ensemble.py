@@ -38,8 +38,6 @@ def sections(
     scores = facts.scores
     if scores:
         shown.append(_quality(scores))
-    if hasattr(model, "members_"):
-        shown.append(_members(model))
     return [*shown, _classifiers(facts), _calibration(facts, scores), _instances(facts), _query(facts), _novelty(facts)]
 
 
@@ -47,8 +45,7 @@ class _Known:
     """The model and what is known beside it, under short names."""
 
     def __init__(self, model: Any, P: Any, y_true: Any, names: Any, ids: Any) -> None:
-        self.model = getattr(model, "best_", model) if hasattr(model, "members_") else model
-        self.outer = model
+        self.model = model
         self.y = np.asarray(self.model._y)
         self.labelled = self.y >= 0
         self.n = len(self.y)
@@ -73,7 +70,7 @@ class _Known:
             return []
         hidden = ~self.labelled
         fitted = [] if self.P is None else baselines_beside(self.P, self.y)
-        everyone = [*fitted, (type(self.outer).__name__, self.proba[:, 1])]
+        everyone = [*fitted, (type(self.model).__name__, self.proba[:, 1])]
         return [scored(name, p[hidden], self.y_true[hidden]) for name, p in everyone]
 
 
@@ -126,13 +123,6 @@ def _quality(scores: list[Scores]) -> Section:
     columns = ["method", "log loss", "AUC", "accuracy", "Brier score"]
     table = Table(columns, rows, f"{own.n:,} instances without a label. Mean [95% interval over instances].")
     return Section("How good it is", [Note(words, "good" if best is own else "info"), chart, table])
-
-
-def _members(model: Any) -> Section:
-    members = [m if isinstance(m, dict) else vars(m) for m in model.members_]
-    columns = list(dict.fromkeys(name for member in members for name in member))
-    rows = [[member.get(name) for name in columns] for member in members]
-    return Section("Members", [Table(columns, rows, "What the weighted average is made of", search=True)])
 
 
 def _classifiers(known: _Known) -> Section:
@@ -195,7 +185,7 @@ def _calibration(known: _Known, scores: list[Scores]) -> Section:
         where, error = "instances without a label", calibration_error(next(iter(curves.values())))
     else:
         own = reliability(known.proba[known.labelled, 1], known.y[known.labelled])
-        series = {type(known.outer).__name__: (own["predicted"], own["observed"])}
+        series = {type(known.model).__name__: (own["predicted"], own["observed"])}
         where, error = "labelled instances, whose labels the aggregator has seen", calibration_error(own)
     figure = lines(
         "Calibration",
