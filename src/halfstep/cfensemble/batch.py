@@ -8,12 +8,14 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
+from halfstep.blas import one_blas_thread
 from halfstep.predictions import Floats
 
 MAX_STEPS = 50
 TOLERANCE = 1e-12
 
 
+@one_blas_thread
 def fit_logistics(X: Floats, truth: Floats, weights: Floats, penalty: Floats, offset: Floats) -> Floats:
     """(B, d) minimisers of  sum_i weights_bi CE(truth_i, offset_i + x_i'beta_b) + 1/2 sum_k penalty_k beta_bk^2.
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
-
+from halfstep.blas import blas_threads
 from halfstep.cfensemble.views import LINKS
 from halfstep.engine.initial import seed_from
 from halfstep.engine.local import thread_count
@@ -42,7 +41,4 @@ class CVParametersMixin:
     def _threads(self: Any) -> AbstractContextManager[Any]:
         if self.n_threads is None:
             return nullcontext()
-        limits: AbstractContextManager[Any] = ThreadpoolController().limit(
-            limits=thread_count(self.n_threads), user_api="blas"
-        )
-        return limits
+        return blas_threads(thread_count(self.n_threads))

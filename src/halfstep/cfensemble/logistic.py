@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 from scipy.special import expit
 
+from halfstep.blas import one_blas_thread
 from halfstep.predictions import Floats
 
 MAX_STEPS = 100
@@ -21,6 +22,7 @@ def cross_entropy(score: Floats, truth: Floats) -> Floats:
     return value
 
 
+@one_blas_thread
 def fit_logistic(
     X: Floats,
     truth: Floats,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halfstep import _core
+from halfstep.blas import one_blas_thread
 from halfstep.engine.alternate import Callback, Record
 from halfstep.engine.initial import initial_factors
 from halfstep.engine.problem import METHODS, Problem, Solver
@@ -291,18 +291,8 @@ def gram_matrix(factors: NDArray[Any], n_threads: int) -> NDArray[np.float64]:
     return _core.gram(np.ascontiguousarray(factors), n_threads)
 
 
+@one_blas_thread
 def symmetric_eigen(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Eigenvalues (>= 0) and eigenvectors of a Gram matrix, on one BLAS thread.
-
-    BLAS threads would fight with our own for the cores, and the bits would depend on how many there are.
-    """
-    with _blas().limit(limits=1, user_api="blas"):
-        values, vectors = np.linalg.eigh(matrix)
+    """Eigenvalues (>= 0) and eigenvectors of a Gram matrix, on one BLAS thread."""
+    values, vectors = np.linalg.eigh(matrix)
     return np.maximum(values, 0.0), vectors
-
-
-@cache
-def _blas() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
