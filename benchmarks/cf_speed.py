@@ -18,6 +18,8 @@ import numpy as np
 from scipy.special import expit
 
 from halfstep import CFEnsemble
+from halfstep.baselines.ensemble.stacking import FREE_PENALTY, SLOPE_PENALTY
+from halfstep.cfensemble.aggregators import DEFAULT_STRENGTH
 
 
 def make_data(n: int, m: int, labelled: float = 0.1, seed: int = 0, dtype: type = np.float64):
@@ -91,7 +93,7 @@ def torch_loss(model, P, y, torch):
         tensor(y[known]),
         tensor(np.where(y[known] == 1, 0.5 / share, 0.5 / (1 - share))),
     )
-    S, W, rho, strength = float(observed.sum()), float(s.sum()), model.rho, 10.0
+    S, W, rho, strength = float(observed.sum()), float(s.sum()), model.rho, DEFAULT_STRENGTH
     rng = np.random.default_rng(0)
     start = [0.1 * rng.normal(size=(n, rank + 1)), 0.1 * rng.normal(size=(m, rank + 1))]
     start += [np.r_[0.0, 1.0], np.zeros(m)]
@@ -105,7 +107,8 @@ def torch_loss(model, P, y, torch):
         mean = seen.mean(dim=1)
         score = free[0] + free[1] * mean + (seen - mean[:, None]) @ w
         entropy = (s * (torch.nn.functional.softplus(score) - truth * score)).sum()
-        penalty = 0.5 * (0.01 * (free[0] ** 2 + (free[1] - 1) ** 2) + strength * (w**2).sum())
+        pull = FREE_PENALTY * free[0] ** 2 + SLOPE_PENALTY * (free[1] - 1) ** 2
+        penalty = 0.5 * (pull + strength * (w**2).sum())
         return rho * reconstruction / S + (1 - rho) * (entropy + penalty) / W
 
     return loss, parameters
