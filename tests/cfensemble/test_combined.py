@@ -10,7 +10,8 @@ from scipy.special import expit, logit
 
 from halfstep.baselines.ensemble.stacking import FREE_PENALTY, SLOPE_PENALTY
 from halfstep.cfensemble.aggregators import WeightedAggregator
-from halfstep.cfensemble.combined import Columns, Factorisation, Labels
+from halfstep.cfensemble.columns import Columns
+from halfstep.cfensemble.combined import Factorisation, Labels
 from halfstep.cfensemble.logistic import fit_logistic
 from halfstep.cfensemble.start import start_classifiers
 from halfstep.cfensemble.table import Scale, Table

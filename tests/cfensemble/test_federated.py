@@ -44,7 +44,8 @@ def test_what_travels_has_no_instances():
     P, y, _ = make_predictions(200, 6, labels=0.4, random_state=0)
     model = CFEnsemble(rank=2, rho=1.0, **SETTINGS)
     model.merge([model.accumulate(P, y)])
-    sent = model.accumulate(P, y).sums
+    sent = dict(model.accumulate(P, y).sums)
+    sent |= vars(sent.pop("rows"))
     assert all(200 not in np.shape(value) for value in sent.values())
     assert sent["matrices"].shape == (6, 3, 3)  # bias and two factors of each classifier
 

@@ -8,7 +8,8 @@ size. z_i are the reconstructed log odds of all classifiers on row i, theta = (w
 puts log(1 + e^z) - t z in place of the square. Inside, everything is multiplied by S / rho, the scale of the engine.
 
 Every step lowers L: rows (each its own problem, one more logistic cell where there is a label), classifiers (jointly,
-see `_joint_classifiers`), aggregator (a convex regression). Must not know predictions, names or classes.
+see `_joint_classifiers`), aggregator (a convex regression). Labelled rows are here; others may be elsewhere, known by
+their sums alone (`parts`). Must not know predictions, names or classes.
 """
 
 from __future__ import annotations
@@ -19,70 +20,19 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
 from halfstep.cfensemble.aggregators import Design, WeightedAggregator
+from halfstep.cfensemble.columns import Columns, Factors
 from halfstep.cfensemble.logistic import cross_entropy, fit_logistic
+from halfstep.cfensemble.parts import LocalPart, Part, best_classifiers, penalised
 from halfstep.cfensemble.table import Scale, Table
 from halfstep.engine.alternate import Callback, Outcome, Record, alternate
-from halfstep.engine.local import LabelCell, evaluate_cells, normal_equations, solve_rows
-from halfstep.engine.problem import Problem, Side, Solver
-from halfstep.losses import Bernoulli, Squared
-from halfstep.observations import Observations
-from halfstep.predictions import Codes, Floats, expit
+from halfstep.engine.local import LabelCell
+from halfstep.engine.problem import Problem
+from halfstep.predictions import Codes, Floats
 
-Factors = NDArray[Any]
-CURVATURE_FLOOR = 1e-3  # of the Bernoulli loss in a Newton step: a saturated cell must not make the step wild
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Which columns of rows and classifiers mean what, in the engine's layout.
-
-    rows         [ class | features by class | shared rank | row bias ]
-    classifiers  [ bias by class | coefficients of features | shared rank | 1 ]
-
-    The first two groups are data on the side of the rows. Without biases they and the last column stay out of the fit.
-    """
-
-    n_channels: int
-    n_features: int
-    rank: int
-    biases: bool
-
-    @property
-    def pinned(self) -> int:
-        return self.n_channels * (1 + self.n_features)
-
-    @property
-    def width(self) -> int:
-        return self.pinned + self.rank + 1
-
-    @property
-    def shared(self) -> slice:
-        return slice(self.pinned, self.pinned + self.rank)
-
-    @property
-    def row_free(self) -> tuple[int, int]:
-        return self.pinned, self.pinned + self.rank + int(self.biases)
-
-    @property
-    def classifier_free(self) -> tuple[int, int]:
-        return (0 if self.biases else self.n_channels), self.pinned + self.rank
-
-    def rows(self, channel: Codes, features: Floats | None, dtype: Any) -> Factors:
-        """New rows with their pinned columns filled and the rest 0; features (N, q) are those of each row."""
-        factors = np.zeros((len(channel), self.width), dtype)
-        factors[np.arange(len(channel)), channel] = 1
-        if features is not None and self.n_features:
-            first = self.n_channels + channel * self.n_features
-            factors[np.arange(len(channel))[:, None], first[:, None] + np.arange(self.n_features)] = features
-        return factors
-
-    def classifiers(self, n: int, dtype: Any) -> Factors:
-        factors = np.zeros((n, self.width), dtype)
-        factors[:, -1] = 1
-        return factors
+NEWTON_STEPS = 30
+NEWTON_SETTLED = 1e-6  # of the largest classifier factor
 
 
 @dataclass
@@ -106,7 +56,7 @@ class Factorisation:
     """A fit under way: factors of rows (N, d) and classifiers (m, d), and what they are fitted to.
 
     It is a session of `engine.alternate`: side 0 are rows, side 1 classifiers, followed by groups and aggregator.
-    `penalties` (m,) or a number overrides reg on the classifier side.
+    `rest` are further rows, none of them labelled, that are elsewhere.
     """
 
     table: Table
@@ -120,17 +70,15 @@ class Factorisation:
     groups: Codes | None = None
     n_threads: int = 1
     group_means: Floats | None = None
+    rest: Part | None = None
+    own: LocalPart = field(init=False)
     problem: Problem = field(init=False)
     past: Sequence[Record] = ()
     callbacks: Sequence[Callback] = ()
 
     def __post_init__(self) -> None:
-        n, m = self.table.shape
-        rows = Side(self.reg, free=self.columns.row_free)
-        classifiers = Side(self.reg, free=self.columns.classifier_free)
-        loss = Bernoulli() if self.scale.bernoulli else Squared()
-        nothing = Observations((n, m), np.zeros(n + 1, np.int64), np.zeros(0, np.int32))  # cells come block by block
-        self.problem = Problem(nothing, (rows, classifiers), loss)
+        self.own = LocalPart(self.table, self.columns, self.scale, self.reg, self.row_factors, self.n_threads)
+        self.problem = self.own.problem
         if self.groups is not None and self.group_means is None:
             width = self.columns.classifier_free[1] - self.columns.classifier_free[0]
             self.group_means = np.zeros((int(self.groups.max()) + 1, width))
@@ -151,62 +99,43 @@ class Factorisation:
 
     def solve_row_side(self, evaluate: bool = False) -> dict[str, float]:
         """Every row against the classifiers, in place; labelled rows with their label."""
-        n = self.table.shape[0]
-        label, extra, other = None, None, self.classifier_factors
+        label = None
         if self.labels is not None:
-            targets, weights = np.full(n, np.nan), np.zeros(n)
+            targets, weights = np.zeros(len(self.row_factors)), np.zeros(len(self.row_factors))
             targets[self.labels.rows] = self.labels.targets
             weights[self.labels.rows] = self.labels.strength * self.labels.weights
-            if self.scale.bernoulli:  # the label is one more cell of the same loss
-                other = np.vstack([other, self.label_vector().astype(other.dtype)])
-                extra = (targets, weights)
-            else:
-                label = (self.label_vector(), np.nan_to_num(targets), weights)
-        total = {"squares": 0.0, "data": 0.0, "scores": 0.0, "change": 0.0, "size": 0.0, "gap": 0.0, "steps": 0.0}
-        total["repaired"] = 0.0
-        for rows, cells in self.table.blocks(0, extra):
-            here = None if label is None else LabelCell(label[0], label[1][rows], label[2][rows])
-            sums = self._solve(0, self.row_factors[rows], other, cells, evaluate, label=here)
-            for name in total:
-                total[name] += sums[name]
-        if evaluate and self.labels is not None and self.scale.bernoulli:
-            total["data"] -= self._label_cost()
+            label = LabelCell(self.label_vector(), targets, weights)
+        total = self.own.solve(self.classifier_factors, evaluate, label)
+        if evaluate and self.scale.bernoulli:
+            total["data"] -= self._label_cost()  # there the label is one more cell of the same loss
+        if self.rest is not None:
+            more = self.rest.solve(self.classifier_factors, evaluate)
+            total = {name: value + more[name] for name, value in total.items()}
         return total
 
     def solve_classifier_side(self) -> None:
         """Every classifier against the rows, without labels, in place."""
-        prior = self._prior()
-        for rows, cells in self.table.blocks(1):
-            side = replace(self.problem.sides[1], prior=None if prior is None else prior[rows])
-            own = self.classifier_factors[rows]
-            self._solve(1, own, self.row_factors, cells, False, side=side)
+        if self.rest is None:
+            self.own.solve_classifiers(self.classifier_factors, self._prior())
+        elif self.scale.bernoulli:
+            self._newton_classifiers()
+        else:
+            self._step_classifiers()
 
-    def _solve(
-        self,
-        number: int,
-        own: Factors,
-        other: Factors,
-        cells: Observations,
-        evaluate: bool,
-        label: LabelCell | None = None,
-        side: Side | None = None,
-    ) -> dict[str, float]:
-        problem = self.problem
-        if side is not None:
-            problem = replace(problem, sides=(problem.sides[0], side))
-        solver = Solver(tolerance=1e-7, max_steps=100)
-        return solve_rows(
-            problem,
-            number,
-            own,
-            other,
-            solver,
-            gram=None,
-            evaluate=evaluate,
-            n_threads=self.n_threads,
-            cells=cells,
-            label=label,
-        )
+    def _step_classifiers(self) -> None:
+        """The minimisers of the summed quadratics."""
+        start, stop = self.columns.classifier_free
+        self.classifier_factors[:, start:stop] = best_classifiers(*self.normal_equations(), self.reg, self._prior())
+
+    def _newton_classifiers(self) -> None:
+        """Newton steps on the summed quadratics, shortened until the loss falls, until they move nothing."""
+        V = self.classifier_factors
+        for _ in range(NEWTON_STEPS):
+            before = V.copy()
+            self._step_classifiers()
+            if np.abs(V - before).max() <= NEWTON_SETTLED * np.abs(before).max():
+                break
+            self._backtrack(before)
 
     def _joint_classifiers(self) -> None:
         """All classifiers at once, exactly, although the labels couple them.
@@ -222,11 +151,7 @@ class Factorisation:
         V = self.classifier_factors
         before = V.copy()
         a = self.scale.slope * self.aggregator_weights
-        matrices, vectors = self.normal_equations()
-        matrices[:, np.arange(stop - start), np.arange(stop - start)] += self.reg
-        prior = self._prior()
-        if prior is not None:
-            vectors = vectors + self.reg * prior
+        matrices, vectors = penalised(*self.normal_equations(), self.reg, self._prior())
         inverse = np.linalg.inv(matrices)
         alone = np.einsum("jkl,jl->jk", inverse, vectors)
         root = scipy.linalg.cholesky(np.einsum("j,jkl->kl", a**2, inverse), lower=True)
@@ -246,24 +171,11 @@ class Factorisation:
 
     def normal_equations(self) -> tuple[Floats, Floats]:
         """(m, f, f) and (m, f): the quadratic of every classifier on its cells; of a Newton step for Bernoulli."""
-        free, V = self.columns.classifier_free, self.classifier_factors
-        matrices, vectors = [], []
-        for block, cells in self.table.blocks(1):
-            if self.scale.bernoulli:
-                cells = self._working_cells(cells, V[block])
-            Q, q = normal_equations(cells, V[block], self.row_factors, free, self.n_threads)
-            matrices.append(Q)
-            vectors.append(q)
-        return np.concatenate(matrices), np.concatenate(vectors)
-
-    def _working_cells(self, cells: Observations, own: Factors) -> Observations:
-        """Bernoulli cells as the squared ones of a Newton step: half the curvature as weight, at the working target."""
-        row = np.repeat(np.arange(len(own)), cells.counts)
-        z = np.einsum("kd,kd->k", own[row], self.row_factors[cells.indices], dtype=np.float64)
-        p = expit(z)
-        curvature = np.maximum(p * (1 - p), CURVATURE_FLOOR)
-        targets = z - (p - cells.targets) / curvature
-        return replace(cells, targets=targets, weights=0.5 * cells.weights * curvature, _transposed=[])
+        matrices, vectors = self.own.normal_equations(self.classifier_factors)
+        if self.rest is None:
+            return matrices, vectors
+        more = self.rest.sums(self.classifier_factors)
+        return matrices + more.matrices, vectors + more.vectors
 
     def _backtrack(self, before: Factors) -> None:
         """Shorten the step of the classifiers until the loss does not rise."""
@@ -336,7 +248,8 @@ class Factorisation:
     def penalty(self, side: int) -> float:
         """Side 1 holds everything that is not reconstruction or the rows' penalty: groups, labels, aggregator."""
         if side == 0:
-            return self.problem.sides[0].cost(self.row_factors)
+            elsewhere = 0.0 if self.rest is None else self.rest.sums(self.classifier_factors).penalty
+            return self.own.penalty() + elsewhere
         prior = self._prior()
         cost = replace(self.problem.sides[1], prior=prior).cost(self.classifier_factors)
         if self.group_means is not None:
@@ -359,15 +272,8 @@ class Factorisation:
 
     def reconstruction(self) -> float:
         """sum c phi over all observed cells."""
-        return sum(
-            evaluate_cells(
-                replace(self.problem, observations=cells),
-                self.row_factors[rows],
-                self.classifier_factors,
-                self.n_threads,
-            )["data"]
-            for rows, cells in self.table.blocks(0)
-        )
+        elsewhere = 0.0 if self.rest is None else self.rest.sums(self.classifier_factors).data
+        return self.own.reconstruction(self.classifier_factors) + elsewhere
 
     def objective(self) -> float:
         """L times S / rho, for the present factors."""
@@ -386,7 +292,7 @@ class Factorisation:
     ) -> Outcome:
         """Sweeps of classifiers, groups, aggregator, rows. Records hold L as `total` and `objective`, and its parts."""
         scale = rho / total_weight
-        n_cells = sum(len(cells) for _, cells in self.table.blocks(0))
+        n_cells = self.own.n_cells + (0 if self.rest is None else self.rest.n_cells)
 
         def describe(record: Record) -> None:
             supervised = self._label_cost()

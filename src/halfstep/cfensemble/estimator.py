@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from halfstep.baselines.ensemble import ShrunkenStacking
 from halfstep.cfensemble.aggregators import DEFAULT_STRENGTH, WeightedAggregator, make_aggregator
-from halfstep.cfensemble.combined import Columns, Factorisation, Labels
+from halfstep.cfensemble.columns import Columns
+from halfstep.cfensemble.combined import Factorisation, Labels
 from halfstep.cfensemble.diagnostics import Diagnostics, classifier_weights, diagnose
 from halfstep.cfensemble.factors import FusionFactors
 from halfstep.cfensemble.federated import FederatedMixin

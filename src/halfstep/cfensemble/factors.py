@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from halfstep.cfensemble.aggregators import FORMS, Design
-from halfstep.cfensemble.combined import Columns, Factorisation, Factors
+from halfstep.cfensemble.columns import Columns, Factors
+from halfstep.cfensemble.combined import Factorisation
+from halfstep.cfensemble.parts import PartSums
 from halfstep.cfensemble.table import Scale, Table, is_row_local, make_weights
 from halfstep.errors import one_of
 from halfstep.predictions import Codes, Floats
@@ -51,14 +53,14 @@ class FusionFactors:
             weights = make_weights(P, self.confidence, nobody, dtype.type, self.scale.weight)
         else:
             weights = np.where(np.isnan(P), 0, self.scale.weight * self.mean_weights).astype(dtype)
-        new = replace(
-            self,
-            table=Table(targets, weights),
-            row_factors=self.columns.rows(channel, features, dtype),
-            channel=channel,
-        )
+        new = self.with_rows(Table(targets, weights), channel, features)
         new.solve_rows()
         return new
+
+    def with_rows(self, table: Table, channel: Codes, features: Floats | None) -> FusionFactors:
+        """The same classifiers with other rows, which are not solved yet. features (N', q) or None."""
+        fresh = self.columns.rows(channel, features, self.classifier_factors.dtype)
+        return replace(self, table=table, row_factors=fresh, channel=channel)
 
     def take(self, rows: Codes) -> FusionFactors:
         """Some of the rows, as copies."""
@@ -69,6 +71,10 @@ class FusionFactors:
     def solve_rows(self) -> None:
         """Every row against the classifiers, without labels."""
         self.session().solve_row_side()
+
+    def sums(self) -> PartSums:
+        """What the rows add up to under the classifiers."""
+        return self.session().own.sums(self.classifier_factors)
 
     def session(self) -> Factorisation:
         """These factors as a factorisation under way; shares the arrays."""

@@ -8,17 +8,17 @@ curvature of the aggregator. Sums over sites are sums over all instances, so the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from halfstep.cfensemble.aggregators import WeightedAggregator, make_aggregator
-from halfstep.cfensemble.combined import Columns
+from halfstep.cfensemble.columns import Columns
 from halfstep.cfensemble.factors import FusionFactors
 from halfstep.cfensemble.fusion import Fusion
 from halfstep.cfensemble.inputs import Rows, read_rows
+from halfstep.cfensemble.parts import SiteSums, best_classifiers
 from halfstep.cfensemble.start import StartSums
 from halfstep.cfensemble.table import Table, is_row_local, make_table, make_weights, without_labels
 from halfstep.engine.local import thread_count
@@ -26,21 +26,6 @@ from halfstep.predictions import Floats, expit
 
 LONGEST_STEP = 2.0  # of an aggregator coefficient in one round: far from the optimum Newton may overshoot
 SETTLED = 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class SiteSums:
-    """What a site sends, by name; sums of sites are added entry by entry."""
-
-    stage: str
-    sums: dict[str, Any]
-
-    def __add__(self, other: SiteSums) -> SiteSums:
-        if self.stage != other.stage:
-            raise ValueError(
-                f"sums of the stages {self.stage!r} and {other.stage!r} cannot be added; merge every round"
-            )
-        return SiteSums(self.stage, {name: value + other.sums[name] for name, value in self.sums.items()})
 
 
 class FederatedMixin:
@@ -66,15 +51,9 @@ class FederatedMixin:
             start = StartSums.of(table, columns, rows.channel)
             labels = np.bincount(rows.y[rows.y >= 0], minlength=2).astype(np.float64)
             return SiteSums("start", {"start": start, "labels": labels, "total": table.total_weight()})
-        factors = self._site(table, rows)
+        factors = self._factors.with_rows(table, rows.channel, None)
         factors.solve_rows()
-        session = factors.session()
-        matrices, vectors = session.normal_equations()
-        value = session.reconstruction() + session.penalty(0)
-        return SiteSums(
-            "sweep",
-            {"matrices": matrices, "vectors": vectors, "value": value, **self._aggregator_sums(factors, rows, state)},
-        )
+        return SiteSums("sweep", {"rows": factors.sums(), **self._aggregator_sums(factors, rows, state)})
 
     def merge(self: Any, sites: Sequence[SiteSums]) -> bool:
         """Take the sums of all sites one round further; True when the model is finished and can predict."""
@@ -122,9 +101,8 @@ class FederatedMixin:
         start, stop = factors.columns.classifier_free
         V = factors.classifier_factors
         if not state["swept"]:
-            objective = (sums["value"] + self.reg * float((V[:, start:stop].astype(np.float64) ** 2).sum())) / state[
-                "total"
-            ]
+            penalty = sums["rows"].penalty + self.reg * float((V[:, start:stop].astype(np.float64) ** 2).sum())
+            objective = (sums["rows"].data + penalty) / state["total"]
             if state["sweep"]:  # the first round only solves rows, as the start of `fit` does
                 self.history_.append({"iteration": state["sweep"], "total": objective, "objective": objective})
             last = [record["total"] for record in self.history_[-2:]]
@@ -135,9 +113,7 @@ class FederatedMixin:
             if step <= SETTLED:
                 self._finish(sums)
             return bool(step <= SETTLED)
-        matrices = sums["matrices"].copy()
-        matrices[:, np.arange(stop - start), np.arange(stop - start)] += self.reg
-        V[:, start:stop] = np.linalg.solve(matrices, sums["vectors"][:, :, None])[:, :, 0]
+        V[:, start:stop] = best_classifiers(sums["rows"].matrices, sums["rows"].vectors, self.reg)
         state["sweep"] += 1
         return False
 
@@ -152,17 +128,11 @@ class FederatedMixin:
 
     # ------------------------------------------------------------------ pieces
 
-    def _site(self: Any, table: Table, rows: Rows) -> FusionFactors:
-        """The model's classifiers with this site's rows."""
-        known: FusionFactors = self._factors
-        fresh = known.columns.rows(rows.channel, None, known.classifier_factors.dtype)
-        return replace(known, table=table, row_factors=fresh, channel=rows.channel)
-
     def _aggregator_sums(self: Any, factors: FusionFactors, rows: Rows, state: dict[str, Any]) -> dict[str, Any]:
         """Gradient and curvature of the aggregator's loss on rows solved without labels, and what noise is made of."""
         dtype, weigh = factors.classifier_factors.dtype.type, factors.scale.weight
         plain = make_weights(rows.P, factors.confidence, np.full(rows.n, -1), dtype, weigh)
-        free = self._site(Table(factors.table.targets, plain), rows)
+        free = factors.with_rows(Table(factors.table.targets, plain), rows.channel, None)
         free.solve_rows()
         left, _, weight = free.residuals()
         sums = {"left": left.sum(), "weight": weight.sum()}

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from halfstep.cfensemble.combined import Factorisation
 from halfstep.cfensemble.fusion import unlabelled_gains
 from halfstep.cfensemble.inputs import MAX_CLASSES, Rows, expand_labels, read_features, read_rows
+from halfstep.cfensemble.parts import LocalPart
 from halfstep.cfensemble.table import Table, make_weights
 from halfstep.predictions import Codes, Floats, check_predictions
 
@@ -50,11 +50,8 @@ class LifecycleMixin:
         own = weights[:, m:] if isinstance(weights, np.ndarray) else weights
         table = Table(factors.scale.target(extra.P).astype(dtype), own)
         new = factors.columns.classifiers(extra.P.shape[1], dtype)
-        session = Factorisation(
-            table, factors.columns, factors.scale, factors.reg, factors.channel, factors.row_factors, new
-        )
-        session.n_threads = factors.n_threads
-        session.solve_classifier_side()
+        rows = LocalPart(table, factors.columns, factors.scale, factors.reg, factors.row_factors, factors.n_threads)
+        rows.solve_classifiers(new, None)
         factors.classifier_factors = np.vstack([factors.classifier_factors, new])
         factors.table = factors.table.stacked(table, axis=1)
         factors.mean_weights = factors.table.mean_weights() / factors.scale.weight

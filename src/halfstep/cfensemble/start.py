@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from halfstep.cfensemble.combined import Columns, Factors
+from halfstep.cfensemble.columns import Columns, Factors
 from halfstep.cfensemble.table import BLOCK_CELLS, Table
 from halfstep.engine.initial import random_rows
 from halfstep.predictions import Codes, Floats

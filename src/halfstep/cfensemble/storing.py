@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from halfstep import persistence
 from halfstep import weights as cell_weights
 from halfstep.cfensemble.aggregators import make_aggregator
-from halfstep.cfensemble.combined import Columns
+from halfstep.cfensemble.columns import Columns
 from halfstep.cfensemble.factors import FusionFactors
 from halfstep.cfensemble.fusion import Fusion
 from halfstep.cfensemble.table import Table, without_labels
