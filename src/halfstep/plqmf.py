@@ -416,8 +416,5 @@ class PLQMF(PLQMFPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[
     def _scoring_rows(self) -> tuple[NDArray[Any], NDArray[Any]]:
         return self._user_rows, self._item_rows
 
-    def _seen_rows(self, rows: NDArray[np.int64]) -> Any:
-        return self._cells.take(np.asarray(rows, np.int64)).to_csr()
-
 
 persistence.register_codec(losses.Loss, "loss", lambda loss: loss.to_dict(), losses.get)

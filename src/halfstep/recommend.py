@@ -17,6 +17,7 @@ from halfstep.engine.local import thread_count
 from halfstep.errors import require
 from halfstep.ids import Index
 from halfstep.names import labels_of, rows_by_name
+from halfstep.observations import Observations
 
 
 class _IdsAndScores(NamedTuple):
@@ -65,7 +66,7 @@ class Ranking(_IdsAndScores):
 class Recommender:
     """What an estimator with users, items and a score `user . item` can do for people.
 
-    Needs `user_factors_`, `item_factors_`, `_users` and `_items` (Index), `_seen` (CSR of what users have) and
+    Needs `user_factors_`, `item_factors_`, `_users` and `_items` (Index), `_cells` (what users have) and
     `item_labels_`/`user_labels_` (titles or None).
     """
 
@@ -76,6 +77,7 @@ class Recommender:
     n_threads: int | None
     _users: Index
     _items: Index
+    _cells: Observations
 
     @property
     def user_ids_(self) -> NDArray[Any]:
@@ -91,7 +93,7 @@ class Recommender:
 
     def _seen_rows(self, rows: NDArray[np.int64]) -> Any:
         """CSR (rows, items) of what these users have."""
-        raise NotImplementedError  # pragma: no cover
+        return self._cells.take(np.asarray(rows, np.int64)).to_csr()
 
     def recommend(
         self,

@@ -480,9 +480,6 @@ class WALS(WALSPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[mi
         mean = (share / share.sum()) @ self.item_factors_[cells.indices]
         return np.ascontiguousarray(mean[None, :], self._number()), cells.to_csr()
 
-    def _seen_rows(self, rows: NDArray[np.int64]) -> Any:
-        return self._cells.take(np.asarray(rows, np.int64)).to_csr()
-
     def _table(self) -> Table:
         return Table(self._cells, self._users, self._items, self.user_labels_, self.item_labels_)
 
