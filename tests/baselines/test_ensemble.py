@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
 from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -24,7 +23,6 @@ from halfstep.baselines import (
     WeightedMean,
 )
 from halfstep.baselines.ensemble.impute import Additive, ColumnMean, fit_imputer
-from halfstep.baselines.ensemble.logistic import fit_logistic
 from halfstep.baselines.ensemble.spectral import pairwise_covariance, rank_one
 
 UNSUPERVISED = [
@@ -239,29 +237,6 @@ def test_best_single_by_hand():
     assert model.order_.tolist() == [0, 1]
     np.testing.assert_allclose(model.losses_, [-np.log(0.9), -np.log(0.6)])
     np.testing.assert_allclose(model.predict_proba()[:, 1], [0.9, 0.1, 0.7, 0.8])
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 10_000))
-def test_logistic_solver_against_scipy(seed):
-    random = np.random.default_rng(seed)
-    X, truth = random.normal(size=(30, 4)), (random.random(30) < 0.4).astype(float)
-    penalty, prior = random.uniform(0.01, 5, 4), random.normal(size=4)
-
-    def objective(b):
-        score = X @ b
-        return (np.logaddexp(0, score) - truth * score).sum() + 0.5 * (penalty * (b - prior) ** 2).sum()
-
-    best = minimize(objective, prior, tol=1e-12)
-    assert objective(fit_logistic(X, truth, penalty, prior)) <= best.fun + 1e-7
-
-
-def test_logistic_solver_on_separable_labels():
-    X = np.column_stack([np.ones(6), np.array([-3.0, -2, -1, 1, 2, 3]) * 100])
-    truth = np.array([0.0, 0, 0, 1, 1, 1])
-    b = fit_logistic(X, truth, np.full(2, 0.01), np.zeros(2))
-    gradient = X.T @ (expit(X @ b) - truth) + 0.01 * b
-    assert np.abs(gradient).max() < 1e-6
 
 
 def test_infinite_strength_is_the_recalibrated_mean(pool):

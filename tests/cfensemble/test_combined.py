@@ -12,7 +12,6 @@ from halfstep.baselines.ensemble.stacking import FREE_PENALTY, SLOPE_PENALTY
 from halfstep.cfensemble.aggregators import WeightedAggregator
 from halfstep.cfensemble.columns import Columns
 from halfstep.cfensemble.combined import Factorisation, Labels
-from halfstep.cfensemble.logistic import fit_logistic
 from halfstep.cfensemble.start import start_classifiers
 from halfstep.cfensemble.table import Scale, Table
 from halfstep.engine.local import LabelCell, solve_rows
@@ -194,23 +193,6 @@ def test_blocks_do_not_change_the_answer(monkeypatch):
         session.half_step(0)
     assert len(list(parts.table.blocks(0))) > 5
     assert_allclose(parts.row_factors, whole.row_factors, rtol=1e-8, atol=1e-10)
-
-
-def test_fit_logistic_is_optimal_with_weights_offsets_and_prior():
-    rng = np.random.default_rng(0)
-    X, truth = rng.normal(size=(60, 4)), (rng.random(60) < 0.4).astype(float)
-    weights, offset = rng.uniform(0.1, 3, 60), rng.normal(size=60)
-    penalty, prior = np.array([0.01, 1, 5, 100]), np.array([1.0, 0, -1, 2])
-    b = fit_logistic(X, truth, weights, penalty, prior, offset)
-    gradient = X.T @ (weights * (expit(offset + X @ b) - truth)) + penalty * (b - prior)
-    assert np.abs(gradient).max() < 1e-7
-
-
-def test_fit_logistic_is_finite_on_separable_labels():
-    X = np.column_stack([np.ones(6), [-3, -2, -1, 1, 2, 3]])
-    b = fit_logistic(X, np.array([0.0, 0, 0, 1, 1, 1]), np.full(6, 1e6), np.full(2, 0.01), np.zeros(2))
-    assert np.isfinite(b).all()
-    assert b[1] > 5
 
 
 def test_scale_turns_targets_into_log_odds_and_back():

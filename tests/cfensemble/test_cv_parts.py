@@ -15,9 +15,9 @@ from halfstep.cfensemble import analysis
 from halfstep.cfensemble.analysis import FactorAnalysis
 from halfstep.cfensemble.batch import fit_logistics
 from halfstep.cfensemble.family import make_members, make_views
-from halfstep.cfensemble.logistic import fit_logistic
 from halfstep.cfensemble.members import SKILL_FLOOR, skill_weights
 from halfstep.cfensemble.views import Cells, FactorView
+from halfstep.logistic import fit_logistic
 
 
 def draw(seed: int, n: int = 80, m: int = 7, r: int = 2, missing: float = 0.4) -> tuple[Any, Any]:

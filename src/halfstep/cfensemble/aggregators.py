@@ -15,8 +15,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, softmax
 
 from halfstep.baselines.ensemble.stacking import FREE_PENALTY, SLOPE_PENALTY
-from halfstep.cfensemble.logistic import cross_entropy, fit_logistic
 from halfstep.errors import one_of
+from halfstep.logistic import cross_entropy, fit_logistic
 from halfstep.predictions import Codes, Floats, logit
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, np.inf)

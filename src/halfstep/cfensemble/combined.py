@@ -23,12 +23,12 @@ import scipy.linalg
 
 from halfstep.cfensemble.aggregators import Design, WeightedAggregator
 from halfstep.cfensemble.columns import Columns, Factors
-from halfstep.cfensemble.logistic import cross_entropy, fit_logistic
 from halfstep.cfensemble.parts import LocalPart, Part, best_classifiers, penalised
 from halfstep.cfensemble.table import Scale, Table
 from halfstep.engine.alternate import Callback, Outcome, Record, alternate
 from halfstep.engine.local import LabelCell
 from halfstep.engine.problem import Problem
+from halfstep.logistic import cross_entropy, fit_logistic
 from halfstep.predictions import Codes, Floats
 
 NEWTON_STEPS = 30

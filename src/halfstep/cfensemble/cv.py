@@ -22,9 +22,9 @@ from halfstep.cfensemble.cv_storing import CVStoringMixin
 from halfstep.cfensemble.family import SURE_VIEWS, make_members, make_views
 from halfstep.cfensemble.fusion import by_class
 from halfstep.cfensemble.inputs import Rows, make_folds, read_rows
-from halfstep.cfensemble.logistic import cross_entropy
 from halfstep.cfensemble.members import EstimatorMember, Labelled, Member, Scene
 from halfstep.cfensemble.views import FIT_ROWS, LINKS, Cells, View
+from halfstep.logistic import cross_entropy
 from halfstep.predictions import CLIP, Codes, Floats, PredictionWarning, expit
 
 CHUNK_ROWS = 4096

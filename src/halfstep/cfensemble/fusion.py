@@ -16,7 +16,7 @@ from halfstep.baselines.ensemble.stacking import FREE_PENALTY
 from halfstep.cfensemble.aggregators import Aggregator, Design, MeanAggregator
 from halfstep.cfensemble.factors import FusionFactors
 from halfstep.cfensemble.inputs import expand_labels, make_folds
-from halfstep.cfensemble.logistic import fit_logistic
+from halfstep.logistic import fit_logistic
 from halfstep.predictions import Codes, Floats
 
 FOLDS = 5

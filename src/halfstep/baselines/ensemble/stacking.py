@@ -12,7 +12,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from halfstep.baselines.ensemble.base import FusionClassifier
 from halfstep.baselines.ensemble.impute import fit_imputer
-from halfstep.baselines.ensemble.logistic import fit_logistic
+from halfstep.logistic import cross_entropy, fit_logistic
 from halfstep.predictions import CLIP, Floats, Predictions, expit
 
 FREE_PENALTY = 0.01
@@ -103,8 +103,7 @@ class ShrunkenStacking(FusionClassifier):
             start = None
             for k, strength in enumerate(grid):  # from strong to weak: each solution warms the next
                 start = _shrunken_fit(features[train], truth[train], strength, start)
-                score = features[test] @ start
-                losses[k] += (np.logaddexp(0, score) - truth[test] * score).sum()
+                losses[k] += cross_entropy(features[test] @ start, truth[test]).sum()
         return losses / len(truth)
 
     def _features(self, data: Predictions) -> Floats:
@@ -128,5 +127,7 @@ def _shrunken_fit(features: Floats, truth: Floats, strength: float, start: Float
     penalty[:2] = FREE_PENALTY, SLOPE_PENALTY
     warm = None if start is None else start[:used]
     coefficients = np.zeros(width)
-    coefficients[:used] = fit_logistic(features[:, :used], truth, penalty, prior[:used], warm)
+    coefficients[:used] = fit_logistic(
+        features[:, :used], truth, np.ones(len(truth)), penalty, prior[:used], start=warm
+    )
     return coefficients

@@ -1,6 +1,6 @@
 """Weighted logistic regression with offsets, a penalty and a prior mean, solved to optimality.
 
-Serves the aggregator and, whitened, the exact classifier step. Knows nothing of predictions.
+Serves stacking, the aggregators and, whitened, the exact classifier step. Knows nothing of predictions.
 """
 
 from __future__ import annotations
