@@ -1,16 +1,24 @@
-"""What PLQMF is made of: its penalty in two wordings, how biases lie in rows, checks of weights. Fits nothing."""
+"""What PLQMF is made of: its penalty in two wordings, how biases lie in rows, how tightly rows are solved, checks.
+
+Fits nothing.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from halfstep.engine import Side
+from halfstep.engine import Side, Solver
+from halfstep.engine.alternate import Record
 from halfstep.engine.initial import random_rows
 from halfstep.errors import check_number
+
+FIRST_GAP, LAST_GAP = 1e-2, 1e-4
+"""Relative duality gaps at which rows count as solved: in the first sweep, and when a fit has settled."""
 
 
 def penalties(
@@ -127,6 +135,20 @@ class RatingStart:
         factors = random_rows(self.seed, side, first, last, self.layout.rank, self.dtype)
         factors *= np.asarray(self.scale, self.dtype)
         return self.layout.rows(side, np.abs(factors) if self.nonnegative else factors)
+
+
+class Tightening:
+    """After every sweep: rows are worth solving to a share of what the sweep gained."""
+
+    def __init__(self, session: Any) -> None:
+        self.session, self.objective = session, math.inf
+        for record in session.past:  # a resumed fit goes on as tightly as it was
+            self(record)
+
+    def __call__(self, record: Record) -> None:
+        gain = (self.objective - record["objective"]) / abs(record["objective"])
+        self.objective = record["objective"]
+        self.session.solver = Solver(tolerance=min(max(gain / 5, LAST_GAP), FIRST_GAP))
 
 
 def checked_weights(given: ArrayLike | None, n: int) -> NDArray[np.float64]:

@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-import math
-import os
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from halfstep import _core, losses, persistence
-from halfstep._ratings import Layout, RatingStart, checked_weights, penalties, same_length
-from halfstep.cluster import OnCluster
-from halfstep.engine import LocalEngine, Problem, Solver, alternate
-from halfstep.engine.alternate import Callback, Record
+from halfstep import _core, losses
+from halfstep._ratings import (
+    FIRST_GAP,
+    LAST_GAP,
+    Layout,
+    RatingStart,
+    Tightening,
+    checked_weights,
+    penalties,
+    same_length,
+)
+from halfstep.answers import Ranking
+from halfstep.engine import Outcome, Problem, Solver
+from halfstep.engine.alternate import Callback
 from halfstep.engine.initial import seed_from
 from halfstep.engine.local import solve_rows, thread_count
-from halfstep.errors import check_number, one_of
+from halfstep.errors import check_number
+from halfstep.factor_model import FactorModel
 from halfstep.frames import pairs_from
 from halfstep.ids import encode
 from halfstep.observations import Observations
+from halfstep.persistence import Saved
 from halfstep.plots import PLQMFPlots
-from halfstep.recommend import Ranking, Recommender
+from halfstep.tables import Table, pattern_from_saved
 
 Floats = NDArray[np.float64]
-FIRST_GAP, LAST_GAP = 1e-2, 1e-4
 
 
 class Folded(NamedTuple):
@@ -39,25 +46,11 @@ class Folded(NamedTuple):
     bias: NDArray[Any]
 
 
-class _Tightening:
-    """After every sweep: rows are worth solving to a share of what the sweep gained."""
-
-    def __init__(self, session: Any) -> None:
-        self.session, self.objective = session, math.inf
-        for record in session.past:  # a resumed fit goes on as tightly as it was
-            self(record)
-
-    def __call__(self, record: Record) -> None:
-        gain = (self.objective - record["objective"]) / abs(record["objective"])
-        self.objective = record["objective"]
-        self.session.solver = Solver(tolerance=min(max(gain / 5, LAST_GAP), FIRST_GAP))
-
-
 def _is_logistic(model: PLQMF) -> bool:
-    return isinstance(losses.get(model.loss), losses.Logistic)
+    return isinstance(model._loss(), losses.Logistic)
 
 
-class PLQMF(PLQMFPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[misc]
+class PLQMF(PLQMFPlots, FactorModel):
     """Factorise the values of (user, item) pairs under a piecewise linear-quadratic or smooth loss.
 
     Minimises over factors p_u, q_i of length `rank` and biases a_u, b_i, for n users and m items,
@@ -99,7 +92,9 @@ class PLQMF(PLQMFPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[
     objective_, n_iter_, converged_, C_, rho_ : the last objective, sweeps made, whether `tol` was reached, the penalty.
     """
 
-    user_labels_ = item_labels_ = None
+    _kind = "PLQMF"
+    _tensors = ("user_rows", "item_rows")
+    _saved_table = staticmethod(pattern_from_saved)
 
     def __init__(
         self,
@@ -154,10 +149,10 @@ class PLQMF(PLQMFPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[
         sample_weight : (N,) how much each pair counts, >= 0; None is 1 for all.
         """
         self._check_parameters()
-        engine = self.engine or LocalEngine(self.n_threads)
+        engine = self._where()
         if engine.distributed:
             return self._fit_on_cluster(engine, X, y, sample_weight)
-        loss = losses.get(self.loss)
+        loss = self._loss()
         users, items = pairs_from(X)
         (self._users, rows), (self._items, columns) = encode(users, "user"), encode(items, "item")
         n, m = len(self._users), len(self._items)
@@ -177,15 +172,14 @@ class PLQMF(PLQMFPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[
         start = self._start()
         factors = [start.rows(0, 0, n), start.rows(1, 0, m)]
         session = engine.open(self._problem(cells, n, m), factors, self._solver())
-        self._alternate(session, float(weights.sum()), classes)
-        self._cells, self._cluster = cells, None
-        self._set_rows(*session.factors)
+        outcome = self._solved(session, float(weights.sum()), classes)
+        self._set_fitted(Table(cells, self._users, self._items), outcome, session.factors)
         return self
 
     def _fit_on_cluster(self, engine: Any, X: Any, y: Any, sample_weight: Any) -> Self:
         from halfstep.distributed import encode_column, read_frame
 
-        loss = losses.get(self.loss)
+        loss = self._loss()
         X, classes = encode_column(X, y, loss)
         splits = loss.is_quadratic and not self.nonnegative  # other rows need their cells in one place
         weight = False if sample_weight is None else sample_weight
@@ -195,39 +189,29 @@ class PLQMF(PLQMFPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[
         self.C_, self.rho_ = penalties(n, m, table.n_rows, self.C, self.rho, self.reg_user, self.reg_item)
         table = table.weighted(self.C_)
         session = engine.open(self._problem(table.observations, n, m), self._start(), self._solver())
-        self._alternate(session, total, classes)
+        outcome = self._solved(session, total, classes)
         self._set_on_cluster(engine, table, session, lambda cells: self._problem(cells, n, m))
         for side, role in enumerate(("user", "item")):
             setattr(self, f"{role}_factors_", self._layout().apart_frame(side, getattr(self, f"{role}_factors_")))
-        self.n_iter_, self.n_features_in_ = len(self.history_), 2
+        self._set_outcome(outcome)
+        self.n_features_in_ = 2
         return self
 
-    def _alternate(self, session: Any, total_weight: float, classes: NDArray[Any] | None) -> None:
-        outcome = alternate(
-            session,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            last=0,
-            max_seconds=self.max_seconds,
-            callbacks=[*self.callbacks, *([_Tightening(session)] if self.row_tol is None else [])],
-            verbose=self.verbose,
-            label="PLQMF",
-        )
+    def _solved(self, session: Any, total_weight: float, classes: NDArray[Any] | None) -> Outcome:
+        """The loop; every record gets the mean of phi over pairs."""
+        outcome = self._alternate(session, [Tightening(session)] if self.row_tol is None else [])
+        scale = self.C_ * total_weight
+        outcome.history = [record | {"mean_loss": record["data"] / scale} for record in outcome.history]
         if classes is not None:
             self.classes_ = classes
-        scale = self.C_ * total_weight
-        self.history_ = [record | {"mean_loss": record["data"] / scale} for record in outcome.history]
-        self.objective_, self.converged_ = outcome.objective, outcome.converged
+        return outcome
 
     def collect(self) -> Self:
         """The model on this machine, after a fit by `SparkEngine`."""
-        table, rows = self._on_cluster("collect", "the model itself").collect()
-        model = type(self)(**(self.get_params(deep=False) | {"engine": None}))
-        for name in ("C_", "rho_", "classes_", "history_", "objective_", "converged_"):
-            if hasattr(self, name):
-                setattr(model, name, getattr(self, name))
-        model._users, model._items, model._cells = table.users, table.items, table.observations
-        model._set_rows(*rows)
+        model = super().collect()
+        model.C_, model.rho_ = self.C_, self.rho_
+        if hasattr(self, "classes_"):
+            model.classes_ = self.classes_
         return model
 
     def transform(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Folded:
@@ -237,7 +221,7 @@ class PLQMF(PLQMFPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[
         A user of the fit, given the same pairs again, gets the fitted row.
         """
         check_is_fitted(self)
-        loss = losses.get(self.loss)
+        loss = self._loss()
         users, items = pairs_from(X)
         index, rows = encode(users, "user")
         targets, _ = loss.encode_targets(y, getattr(self, "classes_", None))
@@ -278,7 +262,7 @@ class PLQMF(PLQMFPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[
     def predict(self, X: Any) -> NDArray[Any]:
         """What the scores stand for, (N,): numbers, probabilities (Bernoulli), rates (Poisson) or classes."""
         scores = self.decision_function(X)
-        return losses.get(self.loss).decode(scores, getattr(self, "classes_", None))
+        return self._loss().decode(scores, getattr(self, "classes_", None))
 
     @available_if(_is_logistic)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:
@@ -290,7 +274,7 @@ class PLQMF(PLQMFPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Larger is better. Two classes: accuracy. Squared loss: R^2. Any other: minus the mean of phi."""
-        loss = losses.get(self.loss)
+        loss = self._loss()
         scores = self.decision_function(X)
         targets, _ = loss.encode_targets(y, getattr(self, "classes_", None))
         same_length("y", targets, len(scores))
@@ -311,56 +295,34 @@ class PLQMF(PLQMFPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[
         ranking = self._rank(row, None, n, exclude=given)
         return ranking.first()
 
-    # ------------------------------------------------------------------ files
+    # ------------------------------------------------------------------ rows and files
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model, its ids and which pairs it has seen as one safetensors file; `halfstep.load` reads it."""
-        check_is_fitted(self)
-        params = self._saved_params() | {"loss": losses.get(self.loss)}
-        arrays = {
-            "user_rows": self._user_rows,
-            "item_rows": self._item_rows,
-            "indptr": self._cells.indptr,
-            "indices": self._cells.indices,
-        }
-        classes = np.asarray(self.classes_.tolist()) if hasattr(self, "classes_") else None
-        meta = self._meta() | {"classes": classes}
-        persistence.save(path, "PLQMF", params, arrays, meta, {"user": self._users, "item": self._items})
+    @property
+    def _row_length(self) -> int:
+        return self._layout().d
 
-    def _saved_params(self) -> dict[str, Any]:
-        """Parameters that a file can keep, the loss as plain values."""
-        left_out = ("callbacks", "engine", "random_state")
-        params = {k: v for k, v in self.get_params(deep=False).items() if k not in left_out}
-        if isinstance(self.random_state, int | np.integer):
-            params["random_state"] = int(self.random_state)
-        return params | {"loss": losses.get(self.loss).to_dict()}
+    def _set_rows(self, users: NDArray[Any], items: NDArray[Any]) -> None:
+        self._user_rows, self._item_rows = users, items
+        self.user_factors_, self.user_bias_ = self._layout().apart(0, users)
+        self.item_factors_, self.item_bias_ = self._layout().apart(1, items)
+        self.n_features_in_ = 2
+
+    def _scoring_rows(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        return self._user_rows, self._item_rows
+
+    def _cells_to_save(self) -> dict[str, NDArray[Any]]:
+        return {"indptr": self._cells.indptr, "indices": self._cells.indices}
 
     def _meta(self) -> dict[str, Any]:
-        return {
-            "history": self.history_,
-            "objective": self.objective_,
-            "converged": self.converged_,
-            "penalty": [self.C_, self.rho_],
-            "classes": self.classes_.tolist() if hasattr(self, "classes_") else None,
-        }
+        classes = self.classes_.tolist() if hasattr(self, "classes_") else None
+        return super()._meta() | {"penalty": [self.C_, self.rho_], "classes": classes}
 
     @classmethod
-    def _from_saved(cls, saved: persistence.Saved) -> PLQMF:
-        model = cls(**saved.params)
-        model._users, model._items = saved.index("user"), saved.index("item")
-        n, m, d = len(model._users), len(model._items), model._layout().d
-        indptr, indices = saved.array("indptr", (n + 1,)), saved.array("indices", (None,))
-        if indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
-            raise persistence.ModelFileError(f"{saved.path}: the tensor 'indptr' does not fit 'indices'")
-        if len(indices) and not 0 <= indices.min() <= indices.max() < m:
-            raise persistence.ModelFileError(f"{saved.path}: the tensor 'indices' names items that do not exist")
-        model._cells = Observations((n, m), indptr, indices)
-        model.history_, model.objective_ = saved.meta["history"], saved.meta["objective"]
-        model.converged_ = saved.meta["converged"]
+    def _from_saved(cls, saved: Saved) -> Self:
+        model = super()._from_saved(saved)
         model.C_, model.rho_ = saved.meta["penalty"]
         if saved.meta["classes"] is not None:
-            model.classes_ = saved.meta["classes"]
-        model._set_rows(saved.array("user_rows", (n, d)), saved.array("item_rows", (m, d)))
+            model.classes_ = np.asarray(saved.meta["classes"])
         return model
 
     # ------------------------------------------------------------------ the composition
@@ -369,7 +331,7 @@ class PLQMF(PLQMFPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[
         from sklearn.utils import ClassifierTags, RegressorTags
 
         tags = super().__sklearn_tags__()
-        two_classes = losses.get(self.loss).form == "margin"
+        two_classes = self._loss().form == "margin"
         tags.estimator_type = "classifier" if two_classes else "regressor"
         tags.classifier_tags = ClassifierTags(multi_class=False) if two_classes else None
         tags.regressor_tags = None if two_classes else RegressorTags()
@@ -378,17 +340,10 @@ class PLQMF(PLQMFPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[
         return tags
 
     def _check_parameters(self) -> None:
-        for name in ("rank", "max_iter"):
-            check_number(name, getattr(self, name), at_least=1, whole=True)
-        check_number("tol", self.tol, at_least=0)
+        super()._check_parameters()
         check_number("init_scale", self.init_scale, above=0)
         if self.row_tol is not None:
             check_number("row_tol", self.row_tol, above=0)
-        one_of("dtype", self.dtype, ("float32", "float64"))
-        thread_count(self.n_threads)
-
-    def _number(self) -> Any:
-        return np.dtype(self.dtype).type
 
     def _layout(self) -> Layout:
         return Layout(self.rank, bool(self.biases))
@@ -397,7 +352,7 @@ class PLQMF(PLQMFPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[
         bounded = bool(self.nonnegative)
         user = self._layout().side(0, self.rho_ / n, bounded)
         item = self._layout().side(1, (1 - self.rho_) / m, bounded)
-        return Problem(cells, (user, item), losses.get(self.loss))
+        return Problem(cells, (user, item), self._loss())
 
     def _solver(self) -> Solver:
         return Solver(tolerance=FIRST_GAP if self.row_tol is None else self.row_tol)
@@ -405,16 +360,3 @@ class PLQMF(PLQMFPlots, Recommender, OnCluster, BaseEstimator):  # type: ignore[
     def _start(self) -> RatingStart:
         seed = seed_from(self.random_state)
         return RatingStart(self._layout(), float(self.init_scale), seed, bool(self.nonnegative), np.dtype(self.dtype))
-
-    def _set_rows(self, users: NDArray[Any], items: NDArray[Any]) -> None:
-        self._user_rows, self._item_rows = users, items
-        self.user_factors_, self.user_bias_ = self._layout().apart(0, users)
-        self.item_factors_, self.item_bias_ = self._layout().apart(1, items)
-        self.n_iter_ = len(self.history_)
-        self.n_features_in_ = 2
-
-    def _scoring_rows(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        return self._user_rows, self._item_rows
-
-
-persistence.register_codec(losses.Loss, "loss", lambda loss: loss.to_dict(), losses.get)

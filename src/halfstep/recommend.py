@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import html
 import os
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,54 +12,12 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from halfstep import _core
+from halfstep.answers import Ranking
 from halfstep.engine.local import thread_count
 from halfstep.errors import require
 from halfstep.ids import Index
 from halfstep.names import labels_of, rows_by_name
 from halfstep.observations import Observations
-
-
-class _IdsAndScores(NamedTuple):
-    ids: NDArray[Any]
-    scores: NDArray[Any]
-
-
-class Ranking(_IdsAndScores):
-    """Ids and scores, best first; for several rows both are 2-D, short lists padded with None and NaN.
-
-    A pair: `ids, scores = ranking`. `labels` has the titles, in the shape of `ids`, where the model knows any.
-    """
-
-    labels: NDArray[Any] | None
-
-    def __new__(cls, ids: NDArray[Any], scores: NDArray[Any], labels: NDArray[Any] | None = None) -> Self:
-        ranking = super().__new__(cls, ids, scores)
-        ranking.labels = labels
-        return ranking
-
-    def first(self) -> Ranking:
-        """The first of several rows, without its padding."""
-        there = ~np.isnan(self.scores[0])
-        labels = None if self.labels is None else self.labels[0][there]
-        return Ranking(self.ids[0][there], self.scores[0][there], labels)
-
-    def __str__(self) -> str:
-        return "\n".join(f"{score:8.4f}  {name}" for _, name, score in self._lines())
-
-    def _repr_html_(self) -> str:
-        body = "".join(
-            f"<tr><td>{rank}</td><td>{html.escape(name)}</td><td>{score:.4f}</td></tr>"
-            for rank, name, score in self._lines()
-        )
-        return (
-            f"<table><tr><th></th><th>{'id' if self.labels is None else 'label'}</th><th>score</th></tr>{body}</table>"
-        )
-
-    def _lines(self) -> Iterator[tuple[int, str, float]]:
-        names = np.atleast_2d(self.ids if self.labels is None else self.labels)
-        for row, scores in zip(names, np.atleast_2d(self.scores), strict=True):
-            for k in np.flatnonzero(~np.isnan(scores)):
-                yield int(k) + 1, str(row[k]), float(scores[k])
 
 
 class Recommender:
@@ -72,8 +29,8 @@ class Recommender:
 
     user_factors_: NDArray[Any]
     item_factors_: NDArray[Any]
-    user_labels_: NDArray[Any] | None
-    item_labels_: NDArray[Any] | None
+    user_labels_: NDArray[Any] | None = None
+    item_labels_: NDArray[Any] | None = None
     n_threads: int | None
     _users: Index
     _items: Index

@@ -78,22 +78,34 @@ def to_arrays(table: Table, dtype: Any) -> dict[str, NDArray[Any]]:
 
 def from_saved(saved: Saved) -> Table:
     """The table that `to_arrays` took apart; every length is checked."""
+    which, weights = pattern_from_saved(saved), saved.array("weights", (None,))
+    cells = which.observations
+    if len(weights) not in (1, len(cells)):
+        raise _misfit(saved)
+    weight = float(weights[0]) if len(weights) == 1 else weights
+    labels = [_saved_labels(saved, "user", len(which.users)), _saved_labels(saved, "item", len(which.items))]
+    weighted = Observations(cells.shape, cells.indptr, cells.indices, 1.0, weight)
+    return Table(weighted, which.users, which.items, *labels)
+
+
+def pattern_from_saved(saved: Saved) -> Table:
+    """Ids, and which cells there are, each of weight 1; every length is checked."""
     users, items = saved.index("user"), saved.index("item")
-    indptr, indices, weights = (saved.array(name, (None,)) for name in ("indptr", "indices", "weights"))
+    indptr, indices = saved.array("indptr", (None,)), saved.array("indices", (None,))
     fits = (
         len(indptr) == len(users) + 1
-        and len(weights) in (1, len(indices))
         and indptr[0] == 0
         and indptr[-1] == len(indices)
         and bool(np.all(np.diff(indptr) >= 0))
         and (len(indices) == 0 or (indices.min() >= 0 and indices.max() < len(items)))
     )
     if not fits:
-        raise ModelFileError(f"{saved.path}: its interactions do not fit its users and items")
-    weight = float(weights[0]) if len(weights) == 1 else weights
-    labels = [_saved_labels(saved, side, len(index)) for side, index in (("user", users), ("item", items))]
-    cells = Observations((len(users), len(items)), indptr, indices, 1.0, weight)
-    return Table(cells, users, items, *labels)
+        raise _misfit(saved)
+    return Table(Observations((len(users), len(items)), indptr, indices), users, items)
+
+
+def _misfit(saved: Saved) -> ModelFileError:
+    return ModelFileError(f"{saved.path}: its interactions do not fit its users and items")
 
 
 def _saved_labels(saved: Saved, side: str, n: int) -> NDArray[Any] | None:
