@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 
-from halfstep import _pieces, losses
+from halfstep import losses
+from halfstep._losses import pieces
 
 ROOT2 = math.sqrt(2)
 # Two kinks of each sort, a flat piece, both sides: none of the named losses.
@@ -125,7 +126,7 @@ def test_table_equals_the_value_and_is_convex(loss):
     breaks, coefficients = loss.pieces()
     assert coefficients.shape == (len(breaks) + 1, 3)
     assert (np.diff(breaks) > 0).all()
-    _pieces.check_table(breaks, coefficients)
+    pieces.check_table(breaks, coefficients)
     r = np.linspace(-6, 6, 1201)
     a, b, c = coefficients[(r[:, None] > breaks).sum(axis=1)].T
     z, t = (r, 1.0) if loss.form == "margin" else (r + 0.3, 0.3)
@@ -394,4 +395,4 @@ def test_bad_parameters_are_named(make, message):
 )
 def test_tables_that_break_the_contract_are_refused(breaks, coefficients, message):
     with pytest.raises(ValueError, match=message):
-        _pieces.check_table(np.array(breaks, dtype=float), np.array(coefficients, dtype=float))
+        pieces.check_table(np.array(breaks, dtype=float), np.array(coefficients, dtype=float))

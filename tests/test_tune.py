@@ -6,8 +6,9 @@ from scipy import sparse
 
 pytest.importorskip("optuna")
 
+from halfstep._tuning.trials import checkpoints
 from halfstep.datasets import load_sample_skills
-from halfstep.tune import SPACE, Reweighted, _checkpoints, transformed, tune
+from halfstep.tune import SPACE, Reweighted, transformed, tune
 from halfstep.wals import WALS
 
 OPTIONS = {"protocol": "leave_k_out", "protocol_options": {"k": 3}, "n_threads": 1, "max_iter": 4}
@@ -115,7 +116,7 @@ def test_a_reweighted_ranker_is_the_model_on_transformed_weights(data):
 
 @pytest.mark.parametrize(("sweeps", "expected"), [(1, [1]), (2, [1, 2]), (5, [1, 2, 4, 5]), (16, [1, 2, 4, 8, 16])])
 def test_checkpoints_end_with_the_last_sweep(sweeps, expected):
-    assert _checkpoints(sweeps) == expected
+    assert checkpoints(sweeps) == expected
 
 
 @pytest.mark.parametrize(

@@ -7,49 +7,20 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
-import halfstep
 from halfstep import _core, losses
 from halfstep import _reference as oracle
-from halfstep.datasets import Interactions
 from halfstep.engine.initial import initial_factors
 from halfstep.errors import RowError, UnknownIdError
 from halfstep.observations import Observations
 from halfstep.wals import WALS
 
 from .contract.estimator import EstimatorContract, random_cells
-
-
-def matrix(cells, dtype=np.float64):
-    """Weights as a COO matrix, repeated cells kept."""
-    return sp.coo_array((cells.weights.astype(dtype), (cells.rows, cells.columns)), shape=cells.shape)
-
-
-def penalties(model, X):
-    """lam of every row and column, straight from the documented formula."""
-    dense = sp.csr_array(X).toarray()
-    for axis in (1, 0):
-        counts = (dense > 0).sum(axis=axis)
-        if model.reg_scaling == "constant":
-            yield np.full(len(counts), model.reg)
-        elif model.reg_scaling == "count":
-            yield model.reg * np.maximum(counts, 1)
-        else:
-            yield model.reg * (counts + model.background * dense.shape[axis]) ** model.reg_scaling
-
-
-def dense_objective(model, X):
-    dense = sp.csr_array(X).toarray()
-    rows, columns = np.nonzero(dense)
-    U, V = model.user_factors_.astype(float), model.item_factors_.astype(float)
-    weights = dense[rows, columns]
-    return oracle.objective(
-        U, V, rows, columns, np.ones(len(rows)), weights, model.background, *penalties(model, X), losses.get(model.loss)
-    )
+from .implicit import dense_objective, matrix, small
 
 
 class TestContract(EstimatorContract):
@@ -106,12 +77,6 @@ def X():
 @pytest.fixture(scope="module")
 def model(X):
     return small(rank=5, max_iter=6).fit(X)
-
-
-def small(**changes):
-    return WALS(
-        **({"rank": 4, "background": 0.1, "reg": 0.05, "tol": 0.0, "dtype": "float64", "random_state": 0} | changes)
-    )
 
 
 # ---------------------------------------------------------------------- the objective
@@ -278,148 +243,6 @@ def test_tol_stops_and_says_so(X):
     assert model.converged_
     assert model.n_iter_ < 500
     assert not small(max_iter=2).fit(X).converged_
-
-
-# ---------------------------------------------------------------------- new users, new cells
-
-
-@pytest.mark.parametrize("background", [0.0, 0.1])
-@pytest.mark.parametrize("reg_scaling", ["constant", "count", 1.0])
-def test_transform_solves_the_row_problem(X, background, reg_scaling):
-    model = small(background=background, reg_scaling=reg_scaling).fit(X)
-    new = np.zeros((1, X.shape[1]))
-    new[0, [2, 5, 7]] = 1, 3, 2
-    V, lam = model.item_factors_, next(iter(penalties(model, new)))[0]
-    problem = oracle.RowProblem(
-        V[[2, 5, 7]], np.ones(3), np.array([1.0, 3, 2]), losses.Squared(), lam, w0=background, gram=V.T @ V
-    )
-    assert_allclose(model.transform(new)[0], oracle.solve_row(problem), atol=1e-9)
-    assert_allclose(model.transform(sp.csr_array(new)), model.transform(new))
-
-
-def test_transform_of_nothing_is_zero_and_still_checked(model, X):
-    m = X.shape[1]
-    assert_array_equal(model.transform(np.zeros((3, m))), np.zeros((3, 5)))
-    stored = sp.csr_array((np.zeros(1), ([0], [0])), shape=(2, m))
-    assert_array_equal(model.transform(stored), np.zeros((2, 5)))
-    for wrong in (np.zeros((3, m + 1)), np.ones((3, m + 1)), np.zeros(m)):
-        with pytest.raises(ValueError, match=rf"it must have {m} columns, one for each fitted item"):
-            model.transform(wrong)
-    with pytest.raises(ValueError, match="weights must be finite"):
-        model.transform(np.full((1, m), np.nan))
-
-
-def test_partial_fit_solves_the_touched_rows_and_leaves_the_others(X):
-    model = small().fit(X)
-    U, V = model.user_factors_.copy(), model.item_factors_.copy()
-    more = sp.csr_array(([2.0, 5.0], ([3, 3], [0, 7])), shape=X.shape)
-    model.partial_fit(more)
-    users, items = np.delete(np.arange(X.shape[0]), 3), np.delete(np.arange(X.shape[1]), [0, 7])
-    assert_array_equal(model.user_factors_[users], U[users])
-    assert_array_equal(model.item_factors_[items], V[items])
-    assert not np.allclose(model.user_factors_[3], U[3])
-    merged = X.tolil()
-    merged[3, 0], merged[3, 7] = 2.0, 5.0  # a known cell gets the new weight
-    assert_allclose(model.objective_, dense_objective(model, merged), rtol=1e-9)
-    assert_allclose(model.transform(sp.csr_array(merged)[[3]])[0], model.user_factors_[3], atol=1e-7)
-    assert 7 not in model.recommend(3, n=X.shape[1]).ids
-
-
-def test_partial_fit_takes_new_users_and_items(X):
-    model = small().fit(X)
-    U, objective = model.user_factors_.copy(), model.objective_
-    n, m = X.shape
-    more = sp.lil_array((n + 2, m + 1))
-    more[n, 1] = more[n, m] = more[n + 1, 4] = 1.0
-    model.partial_fit(more)
-    assert model.user_factors_.shape == (n + 2, 4)
-    assert model.item_factors_.shape == (m + 1, 4)
-    assert_array_equal(model.user_factors_[:n], U)
-    assert model.item_factors_[m].any()
-    assert_array_equal(model.user_ids_, np.arange(n + 2))
-    assert model.objective_ > objective  # more cells to pay for
-    assert len(model.recommend(n, n=3).ids) == 3
-
-
-def test_partial_fit_appends_ids_from_frames():
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame({"user": ["b", "a", "a", "c"], "item": [10, 10, 20, 30]})
-    model = small(rank=2).fit(frame)
-    model.partial_fit(pd.DataFrame({"user": ["z", "a"], "item": [20, 5], "weight": [2.0, 3.0]}))
-    assert model.user_ids_.tolist() == ["a", "b", "c", "z"]
-    assert model.item_ids_.tolist() == [10, 20, 30, 5]
-    assert set(model.recommend("a", n=9).ids) == {30}
-
-
-def test_partial_fit_first_is_fit(X):
-    assert_array_equal(small().partial_fit(X).user_factors_, small().fit(X).user_factors_)
-
-
-def test_partial_fit_without_ids_needs_the_old_size(X):
-    with pytest.raises(ValueError, match=r"X has 5 rows; without ids it needs at least the 31 of the fit"):
-        small().fit(X).partial_fit(X[:5])
-
-
-def test_partial_fit_again_comes_near_a_whole_fit(X):
-    part = small(max_iter=30).fit(X[:, :])
-    part.partial_fit(X)
-    whole = small(max_iter=30).fit(X)
-    assert part.objective_ <= whole.objective_ * (1 + 1e-6)
-
-
-# ---------------------------------------------------------------------- files
-
-
-def fitted_with(ids, labels=None):
-    cells = random_cells(2, (9, 7))
-    user_ids, item_ids = (np.array([f"u{i}" for i in range(9)]), np.array([f"item {j}" for j in range(7)]))
-    if ids == "int":
-        user_ids, item_ids = np.arange(9) * 10, np.arange(7) + 100
-    if ids == "none":
-        return small(rank=3).fit(matrix(cells))
-    titles = np.array([f"Title {j}" for j in range(7)]) if labels else None
-    return small(rank=3).fit(Interactions(sp.csr_array(matrix(cells)), user_ids, item_ids, item_labels=titles))
-
-
-@pytest.mark.parametrize("mmap", [False, True])
-@pytest.mark.parametrize("ids", ["str", "int", "none"])
-@pytest.mark.parametrize("labels", [False, True])
-def test_a_saved_model_comes_back(tmp_path, ids, labels, mmap):
-    model = fitted_with(ids, labels)
-    model.save(tmp_path / "model.safetensors")
-    back = halfstep.load(tmp_path / "model.safetensors", mmap=mmap)
-    assert isinstance(back, WALS)
-    assert back.get_params() | {"loss": None} == model.get_params() | {"loss": None}
-    for name in ("user_factors_", "item_factors_", "user_ids_", "item_ids_"):
-        assert_array_equal(getattr(back, name), getattr(model, name))
-    if labels and ids != "none":
-        assert back.item_labels_.tolist() == model.item_labels_.tolist()
-    assert back.history_ == model.history_
-    assert (back.objective_, back.n_iter_, back.converged_) == (model.objective_, model.n_iter_, model.converged_)
-    users = model.user_ids_.tolist()
-    for ours, theirs in zip(model.recommend(users, 5), back.recommend(users, 5), strict=True):
-        assert_array_equal(ours, theirs)
-    given = model.item_ids_[:2].tolist()
-    assert_array_equal(back.recommend_for(given).ids, model.recommend_for(given).ids)
-    assert_array_equal(back.similar_items(given[0]).ids, model.similar_items(given[0]).ids)
-    assert_allclose(back.explain(users[0], given[0]).score, model.explain(users[0], given[0]).score)
-
-
-@pytest.mark.parametrize("mmap", [False, True])
-def test_a_loaded_model_learns_on(tmp_path, X, mmap):
-    model = small().fit(X)
-    model.save(tmp_path / "m.safetensors")
-    back = halfstep.load(tmp_path / "m.safetensors", mmap=mmap)
-    more = sp.csr_array(([4.0], ([3], [7])), shape=X.shape)
-    assert_array_equal(back.partial_fit(more).user_factors_, model.partial_fit(more).user_factors_)
-    assert back.set_params(warm_start=True).fit(X).objective_ < dense_objective(model, X)
-
-
-def test_numpy_parameters_can_be_saved(tmp_path, X):
-    model = WALS(rank=np.int64(3), reg=np.float64(0.1), background=np.float32(0.125), max_iter=np.int32(2)).fit(X)
-    model.save(tmp_path / "m.safetensors")
-    back = halfstep.load(tmp_path / "m.safetensors")
-    assert (back.rank, back.reg, back.background) == (3, 0.1, 0.125)
 
 
 # ---------------------------------------------------------------------- scikit-learn

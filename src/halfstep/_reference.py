@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
-from halfstep import _pieces
+from halfstep._losses import pieces
 from halfstep.losses import Loss, PiecewiseLoss
 
 Floats = NDArray[np.float64]
@@ -94,7 +94,7 @@ def _slopes(loss: Loss, z: Floats, t: Floats) -> tuple[Floats, Floats]:
     breaks = np.append(loss.pieces()[0], np.inf)
     nearest = breaks[np.abs(r[:, None] - breaks).argmin(axis=1)]
     r = np.where(np.abs(r - nearest) <= 1e-9 * np.maximum(1.0, np.abs(r)), nearest, r)
-    one, two = (sign * slope for slope in _pieces.subdifferential(*loss.pieces(), r))
+    one, two = (sign * slope for slope in pieces.subdifferential(*loss.pieces(), r))
     two = np.where(np.abs(one - two) > 1e-9, two, one)  # a break without a kink
     return np.minimum(one, two), np.maximum(one, two)
 

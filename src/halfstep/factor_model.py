@@ -150,4 +150,14 @@ class FactorModel(Recommender, OnCluster, BaseEstimator, ABC):  # type: ignore[m
         return {"history": self.history_, "objective": self.objective_, "converged": self.converged_}
 
 
-persistence.register_codec(losses.Loss, "loss", lambda loss: loss.to_dict(), losses.get)
+def _stored_loss(loss: losses.Loss) -> dict[str, Any]:
+    stored = loss.to_dict()
+    if losses.get(stored) != loss:
+        raise ValueError(
+            f"loss={loss!r} is not a loss of halfstep.losses, so a model file cannot keep it; `losses.PLQ` composes "
+            "any piecewise linear-quadratic loss."
+        )
+    return stored
+
+
+persistence.register_codec(losses.Loss, "loss", _stored_loss, losses.get)
