@@ -1,28 +1,15 @@
-"""`halfstep fit`: a model from a table, with Ctrl-C keeping the last finished sweep."""
+"""`halfstep fit`: a model from a table. Which options there are, and what they make."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from halfstep.cli.console import (
-    INTERRUPTED,
-    JsonFlag,
-    Records,
-    console,
-    emit_document,
-    guarded,
-    listed,
-    pairs,
-    say,
-    stop_on_interrupt,
-    write_records,
-)
+from halfstep.cli.console import JsonFlag, Records, guarded, listed, say, write_records
+from halfstep.cli.running import check_writable, run_average, run_fit
 from halfstep.cli.sources import (
     Data,
     Duplicates,
@@ -49,6 +36,7 @@ Tolerance = Annotated[
 ]
 Threads = Annotated[int | None, typer.Option(help="Threads; all cores when left out.", min=1)]
 Seed = Annotated[int, typer.Option(help="Seed; the same seed gives the same bits.")]
+OF_ONE_FACTORISATION = ("rank", "rho", "reg", "aggregator", "solver")
 Seconds = Annotated[float | None, typer.Option(help="No sweep is begun after that many seconds.", min=0)]
 
 
@@ -153,6 +141,7 @@ def fit_plq(
 @app.command("ensemble")
 @guarded
 def fit_ensemble(
+    context: typer.Context,
     predictions: Annotated[
         Path, typer.Argument(help="A table: a row for each instance, a column of probabilities for each classifier.")
     ],
@@ -162,6 +151,9 @@ def fit_ensemble(
     classifiers: Annotated[str | None, typer.Option(help="Columns to fuse, separated by commas.")] = None,
     fused: Annotated[Path, typer.Option(help="Where the fused probabilities are written.")] = Path("fused.csv"),
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write the model here.")] = None,
+    average: Annotated[
+        bool, typer.Option("--average", help="Average a family of factorisations, weighed by labels: nothing to tune.")
+    ] = False,
     rank: Annotated[int | None, typer.Option(help="Latent factors; the root of the classifiers when left out.")] = None,
     rho: Annotated[float, typer.Option(help="Weight of reconstruction against labels, 0 to 1.", min=0, max=1)] = 0.5,
     reg: Reg = 2.0,
@@ -173,26 +165,45 @@ def fit_ensemble(
 ) -> None:
     """One calibrated probability for each instance from many classifiers and few labels.
 
-    Example:
+    Examples:
 
       halfstep fit ensemble predictions.csv --labels labels.csv --fused fused.csv
-    """
-    from halfstep.cfensemble import CFEnsemble
 
+      halfstep fit ensemble predictions.csv --labels labels.csv --average -o average.safetensors
+    """
+    from halfstep.cfensemble import CFEnsemble, CFEnsembleCV
+
+    if average:
+        refuse_given(context, OF_ONE_FACTORISATION, "--average tries a family of factorisations")
     for path in filter(None, (fused, output)):
         check_writable(path)
     table = read_predictions(predictions, id, label, labels, list(listed(classifiers)) or None)
-    model = CFEnsemble(rank, rho, reg, aggregator=aggregator, solver=solver, n_threads=threads, random_state=seed)
+    if average:
+        model: Any = CFEnsembleCV(n_threads=threads, random_state=seed)
+    else:
+        model = CFEnsemble(rank, rho, reg, aggregator=aggregator, solver=solver, n_threads=threads, random_state=seed)
 
     def write_fused() -> None:
         write_records(fused, fused_records(model, table))
         say(f"fused probabilities written to {escape(str(fused))}")
 
-    run_fit(model, lambda: model.fit(table.P, table.y), output, as_json, write_fused)
+    run = run_average if average else run_fit
+    run(model, lambda: model.fit(table.P, table.y), output, as_json, write_fused)
+
+
+def refuse_given(context: typer.Context, names: tuple[str, ...], reason: str) -> None:
+    """Options that would have no effect are refused, not ignored."""
+    sources = {name: context.get_parameter_source(name) for name in names}
+    given = [f"--{name}" for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    if given:
+        raise typer.BadParameter(f"{reason}; leave out {', '.join(given)}")
 
 
 def fused_records(model: Any, table: Predictions) -> Records:
-    """What is said of each instance: its id, probabilities, the answer, its label if given, its novelty."""
+    """What is said of each instance: its id, probabilities, the answer, its label if given, and how far to trust it.
+
+    That is the novelty of the instance for one factorisation, the spread of the members for an average.
+    """
     probabilities = model.predict_proba()
     answers = model.classes_[probabilities.argmax(axis=1)]
     given = [None] * len(table.ids) if table.y is None else table.y.tolist()
@@ -200,13 +211,14 @@ def fused_records(model: Any, table: Predictions) -> Records:
         columns = {f"p_{model.classes_[1]}": probabilities[:, 1]}
     else:
         columns = {f"p_{name}": probabilities[:, k] for k, name in enumerate(model.classes_)}
+    trust, values = ("novelty", model.novelty_) if hasattr(model, "novelty_") else ("uncertainty", model.uncertainty_)
     return [
         {
             "id": id,
             **{name: float(column[k]) for name, column in columns.items()},
             "answer": answers[k],
             "label": given[k],
-            "novelty": float(model.novelty_[k]),
+            trust: float(values[k]),
         }
         for k, id in enumerate(table.ids.tolist())
     ]
@@ -218,70 +230,3 @@ def scaling(text: str) -> str | float:
         return float(text)
     except ValueError:
         return text
-
-
-def check_writable(path: Path) -> None:
-    """Fail before the work, not after it."""
-    from halfstep.persistence import atomic_write
-
-    try:
-        with atomic_write(path):
-            raise _Rehearsed
-    except _Rehearsed:
-        pass
-
-
-class _Rehearsed(Exception):
-    """Leaves `atomic_write` before anything is renamed."""
-
-
-def _nothing() -> None:
-    """What is done besides saving, most of the time."""
-
-
-def run_fit(
-    model: Any, fit: Callable[[], Any], output: Path | None, as_json: bool, also: Callable[[], None] = _nothing
-) -> None:
-    """Fit with a bar, save where `output` says, do `also`, and tell what came out.
-
-    After Ctrl-C the last finished sweep is offered, and the exit code says that it is not the whole fit.
-    """
-    bar = console(stderr=True).is_terminal and not as_json
-    from halfstep.report.views import objective
-
-    begun = time.perf_counter()
-    with stop_on_interrupt() as stop:
-        model.set_params(verbose=int(bar), callbacks=[stop])
-        say(f"fitting, at most {model.max_iter:,} sweeps; Ctrl-C keeps the last finished one")
-        fit()
-    seconds = time.perf_counter() - begun
-    model.set_params(verbose=0, callbacks=())
-    if stop.asked and not _keep(model, output):
-        raise typer.Exit(INTERRUPTED)
-    if output is not None:
-        model.save(output)
-    also()
-    facts = {
-        "model": type(model).__name__,
-        "file": None if output is None else str(output),
-        "sweeps": model.n_iter_,
-        "converged": bool(model.converged_),
-        "interrupted": stop.asked,
-        "objective": objective(model.history_[-1]),
-        "seconds": round(seconds, 3),
-    }
-    emit_document(facts, lambda: pairs(facts), as_json=as_json, output=None)
-    if not (model.converged_ or stop.asked):
-        say(f"The objective was still falling after {model.n_iter_} sweeps; --max-iter allows more.")
-    if stop.asked:
-        raise typer.Exit(INTERRUPTED)
-
-
-def _keep(model: Any, output: Path | None) -> bool:
-    """Whether to write the model of an interrupted fit: asked at a terminal, yes otherwise."""
-    sweep = f"sweep {model.n_iter_} of {model.max_iter}"
-    where = "" if output is None else f" as {output}"
-    if console(stderr=True).is_terminal and typer.get_text_stream("stdin").isatty():
-        return typer.confirm(f"Keep the model after {sweep}{where}?", default=True, err=True)
-    say(escape(f"interrupted: the model after {sweep} is kept{where}"))
-    return True

@@ -25,6 +25,7 @@ from halfstep.cli.console import (
     table,
     working,
 )
+from halfstep.cli.running import check_writable
 from halfstep.cli.sources import (
     Data,
     Duplicates,
@@ -186,7 +187,7 @@ def tune(
     from halfstep.tune import tune as search
 
     if save is not None:
-        fit.check_writable(save)
+        check_writable(save)
     interactions = read_interactions(data, user, item, weight, duplicates, kind)
     with stop_on_interrupt("trial") as stop, bar(f"tuning {metric}", trials) as advance:
 
