@@ -118,3 +118,45 @@ def test_figures_of_an_ensemble(ensemble):
     with pytest.raises(ValueError, match="names has 1 entries; this ensemble has 6 classifiers"):
         ensemble.plot_weights(["a"])
     assert "<td>120</td>" in ensemble._repr_html_()
+
+
+@pytest.fixture(scope="module")
+def average():
+    P, y, _ = halfstep.datasets.make_predictions(150, 6, missing=0.2, labels=0.3, random_state=0)
+    return halfstep.CFEnsembleCV(ranks=(1, 2), random_state=0).fit(P, y)
+
+
+def test_members_of_an_average_are_its_weights_heaviest_on_top(average):
+    bars = average.plot_members(5).data[0]
+    heaviest = average.members_[:5]
+    assert list(bars.y) == [member["name"] for member in heaviest][::-1]
+    assert list(bars.x) == [member["weight"] for member in heaviest][::-1]
+    assert bars.text[-1] == f"log loss {heaviest[0]['log_loss']:.4f}"
+    with pytest.raises(ValueError, match="n=0"):
+        average.plot_members(0)
+
+
+@pytest.mark.filterwarnings("ignore::halfstep.predictions.PredictionWarning")
+def test_members_without_labels_have_no_loss_to_show():
+    P, _, _ = halfstep.datasets.make_predictions(60, 4, missing=0.2, labels=0.0, random_state=0)
+    model = halfstep.CFEnsembleCV(ranks=(1,), random_state=0).fit(P)
+    assert model.plot_members().data[0].text is None
+    assert "out-of-fold" not in model._repr_html_()
+
+
+def test_uncertainty_stands_against_the_probability(average):
+    points = average.plot_uncertainty().data[0]
+    np.testing.assert_array_equal(points.x, average.predict_proba()[:, 1])
+    np.testing.assert_array_equal(points.y, average.uncertainty_)
+
+
+def test_an_average_writes_its_report_and_has_a_card(average, tmp_path):
+    page = average.report(tmp_path / "average.html", title="Six classifiers")
+    assert page.read_text().count("Six classifiers") >= 1
+    assert average.members_[0]["name"] in page.read_text()
+    card = average._repr_html_()
+    assert "CFEnsembleCV(ranks=(1, 2))" in card
+    assert f"{average.log_loss_:.4f}" in card
+    assert not hasattr(average, "plot_objective")  # it has no sweeps
+    with pytest.raises(ValueError, match="this CFEnsembleCV is not fitted yet; call fit first"):
+        halfstep.CFEnsembleCV().plot_members()

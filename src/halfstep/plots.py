@@ -15,16 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from halfstep.errors import one_of, require
+from halfstep.errors import check_number, one_of, require
 
 # Okabe-Ito, told apart by all common kinds of colour vision.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b7280")
 
 
 class Shown:
-    """A fitted model that people can look at: it has `history_`, and parameters by scikit-learn's conventions."""
+    """A fitted model that people can look at; its parameters follow scikit-learn's conventions."""
 
-    history_: list[dict[str, Any]]
+    _fit_leaves = "history_"
+    """An attribute that only a fitted model has."""
 
     def report(
         self, path: str | os.PathLike[str] = "report.html", *, title: str | None = None, **evidence: Any
@@ -33,6 +34,30 @@ class Shown:
         from halfstep.report import write_report
 
         return write_report(self, path, title=title, **evidence)
+
+    def _facts(self) -> dict[str, str]:
+        """What the card of a fitted model says."""
+        return {}
+
+    def _repr_html_(self) -> str:
+        if not hasattr(self, self._fit_leaves):
+            shown: str = super()._repr_html_()  # type: ignore[misc]
+            return shown
+        return _card(self)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def _need_fit(self) -> None:
+        if not hasattr(self, self._fit_leaves):
+            raise ValueError(f"this {type(self).__name__} is not fitted yet; call fit first.")
+
+
+class Swept(Shown):
+    """A model that sweeps have fitted: `history_` has a record of each."""
+
+    history_: list[dict[str, Any]]
+    converged_: bool
 
     def plot_objective(self) -> Any:
         """The objective by sweep, and the parts that add up to it."""
@@ -48,21 +73,19 @@ class Shown:
             figure.add_scatter(x=sweep, y=values, name=name, mode="lines+markers", line_color=_colour(k))
         return figure
 
-    def _repr_html_(self) -> str:
-        if not hasattr(self, "history_"):
-            shown: str = super()._repr_html_()  # type: ignore[misc]
-            return shown
-        return _card(self)
+    def _facts(self: Any) -> dict[str, str]:
+        from halfstep.report.views import objective
 
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self._repr_html_()}
-
-    def _need_fit(self) -> None:
-        if not hasattr(self, "history_"):
-            raise ValueError(f"this {type(self).__name__} is not fitted yet; call fit first.")
+        facts: dict[str, str] = {}
+        if hasattr(self, "user_factors_"):
+            facts |= {"users": f"{len(self.user_ids_):,}", "items": f"{len(self.item_ids_):,}"}
+        if self.history_:
+            facts["sweeps"] = f"{len(self.history_)}, {'converged' if self.converged_ else 'still falling'}"
+            facts["objective"] = f"{objective(self.history_[-1]):.6g}"
+        return facts
 
 
-class WALSPlots(Shown):
+class WALSPlots(Swept):
     """Figures of a recommender."""
 
     def plot_map(self: Any, side: str = "item", method: str = "auto") -> Any:
@@ -103,7 +126,7 @@ class WALSPlots(Shown):
         return figure
 
 
-class PLQMFPlots(Shown):
+class PLQMFPlots(Swept):
     """Figures of a factorisation of ratings."""
 
     def plot_residuals(self: Any, pairs: Any = None, y: ArrayLike | None = None) -> Any:
@@ -147,7 +170,7 @@ class PLQMFPlots(Shown):
         return pairs, y
 
 
-class EnsemblePlots(Shown):
+class EnsemblePlots(Swept):
     """Figures of a fused ensemble. `names` are those of the classifiers."""
 
     def plot_weights(self: Any, names: Sequence[str] | None = None) -> Any:
@@ -195,12 +218,58 @@ class EnsemblePlots(Shown):
         figure.add_scattergl(**_points(place, [str(i) for i in range(n)], amount, by))
         return figure
 
+    def _facts(self: Any) -> dict[str, str]:
+        sizes = {"instances": f"{len(self.novelty_):,}", "classifiers": f"{self.n_features_in_:,}"}
+        return sizes | super()._facts()
+
     def _weights(self: Any, names: Sequence[str] | None) -> tuple[Any, list[str]]:
         self._need_fit()
         weights = np.asarray(self.diagnostics_.classifier_weights)
         if names is not None and len(names) != len(weights):
             raise ValueError(f"names has {len(names)} entries; this ensemble has {len(weights)} classifiers.")
         return weights, [f"classifier {j}" for j in range(len(weights))] if names is None else [str(n) for n in names]
+
+
+class AveragePlots(Shown):
+    """Figures of an average over a family of ensembles."""
+
+    _fit_leaves = "members_"
+
+    def plot_members(self: Any, n: int = 20) -> Any:
+        """Weights of the `n` heaviest members; the line is a plain average. Out-of-fold log loss on hovering."""
+        self._need_fit()
+        check_number("n", n, at_least=1, whole=True)
+        shown = self.members_[:n][::-1]
+        losses = [member["log_loss"] for member in shown]
+        figure = _figure("Weights of the members", "weight", "")
+        figure.add_bar(
+            x=[member["weight"] for member in shown],
+            y=[member["name"] for member in shown],
+            text=None if losses[0] is None else [f"log loss {loss:.4f}" for loss in losses],
+            textposition="none",
+            orientation="h",
+            marker_color=PALETTE[0],
+        )
+        figure.add_vline(x=1 / len(self.members_), line_dash="dash", line_color=PALETTE[6])
+        return figure
+
+    def plot_uncertainty(self: Any) -> Any:
+        """How far the probability of each instance may be trusted: its standard deviation against itself."""
+        self._need_fit()
+        title = f"probability of {self.classes_[-1]}"
+        figure = _figure("Uncertainty of the answers", title, "standard deviation of the probability")
+        chosen = {"x": self.predict_proba()[:, -1], "y": self.uncertainty_, "marker_color": PALETTE[0]}
+        figure.add_scattergl(**chosen, text=[str(i) for i in range(len(self.uncertainty_))], mode="markers")
+        return figure
+
+    def _facts(self: Any) -> dict[str, str]:
+        heaviest = self.members_[0]
+        facts = {
+            "instances": f"{len(self.uncertainty_):,}",
+            "classifiers": f"{self.n_features_in_:,}",
+            "members": f"{len(self.members_)}, heaviest {heaviest['name']} ({heaviest['weight']:.0%})",
+        }
+        return facts if self.log_loss_ is None else facts | {"out-of-fold log loss": f"{self.log_loss_:.4f}"}
 
 
 def _colour(k: int) -> str:
@@ -226,20 +295,11 @@ def _figure(title: str, x: str, y: str, *, square: bool = False, overlay: bool =
 
 def _card(model: Any) -> str:
     """A few lines about a fitted model: what differs from the defaults, sizes, how the fit ended."""
-    from halfstep.report.views import objective
-
     defaults = type(model)().get_params(deep=False)
     changed = {
         k: v for k, v in model.get_params(deep=False).items() if repr(v) != repr(defaults[k]) and k != "callbacks"
     }
     title = f"{type(model).__name__}({', '.join(f'{k}={v!r}' for k, v in changed.items())})"
-    facts: dict[str, Any] = {}
-    if hasattr(model, "user_factors_"):
-        facts |= {"users": f"{len(model.user_ids_):,}", "items": f"{len(model.item_ids_):,}"}
-    elif hasattr(model, "novelty_"):
-        facts |= {"instances": f"{len(model.novelty_):,}", "classifiers": f"{model.n_features_in_:,}"}
-    if model.history_:
-        facts["sweeps"] = f"{len(model.history_)}, {'converged' if model.converged_ else 'still falling'}"
-        facts["objective"] = f"{objective(model.history_[-1]):.6g}"
-    rows = "".join(f"<tr><th scope='row'>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in facts.items())
+    facts = model._facts().items()
+    rows = "".join(f"<tr><th scope='row'>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in facts)
     return f"<table><caption>{html.escape(title)}</caption>{rows}</table>"

@@ -25,6 +25,7 @@ from halfstep.cfensemble.inputs import Rows, make_folds, read_rows
 from halfstep.cfensemble.members import EstimatorMember, Labelled, Member, Scene
 from halfstep.cfensemble.views import FIT_ROWS, LINKS, Cells, View
 from halfstep.logistic import cross_entropy
+from halfstep.plots import AveragePlots
 from halfstep.predictions import CLIP, Codes, Floats, PredictionWarning, expit
 
 CHUNK_ROWS = 4096
@@ -32,7 +33,7 @@ CALIBRATION_PENALTY = 16.0
 """Of intercepts and slope of the last calibration: the members are calibrated already, so it takes many labels."""
 
 
-class CFEnsembleCV(CVParametersMixin, CVStoringMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class CFEnsembleCV(CVParametersMixin, CVStoringMixin, AveragePlots, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Fuse predictions of m classifiers on n instances, of which any number may be labelled, with nothing to tune.
 
     The members of a family are averaged, never selected. Views are learned from all predictions without labels: the
