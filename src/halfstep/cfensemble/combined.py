@@ -303,13 +303,14 @@ class Factorisation:
             record["rmse"] /= np.sqrt(max(n_cells, 1))
             del record["background"]
 
+        after, self.callbacks = self.callbacks, ()  # what is kept of a sweep is its record as described
         outcome = alternate(
             self,
             order=(1, 0),
             max_iter=max_iter,
             tol=tol,
             max_seconds=max_seconds,
-            callbacks=(describe, *callbacks),
+            callbacks=(describe, *after, *callbacks),
             verbose=verbose,
             label="CFEnsemble",
         )

@@ -15,22 +15,19 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from halfstep.baselines.ensemble import ShrunkenStacking
-from halfstep.cfensemble.aggregators import DEFAULT_STRENGTH, WeightedAggregator, make_aggregator
-from halfstep.cfensemble.columns import Columns
-from halfstep.cfensemble.combined import Factorisation, Labels
+from halfstep.cfensemble.aggregators import make_aggregator
 from halfstep.cfensemble.diagnostics import Diagnostics, classifier_weights, diagnose
 from halfstep.cfensemble.factors import FusionFactors
 from halfstep.cfensemble.federated import FederatedMixin
+from halfstep.cfensemble.fitting import FittingMixin
 from halfstep.cfensemble.fusion import Fusion, by_class
-from halfstep.cfensemble.inputs import Rows, class_weights, expand_labels, read_features, read_groups, read_rows
+from halfstep.cfensemble.inputs import class_weights, expand_labels, read_features, read_groups, read_rows
 from halfstep.cfensemble.lifecycle import LifecycleMixin
 from halfstep.cfensemble.parameters import ParametersMixin
-from halfstep.cfensemble.start import start_classifiers, start_rows
+from halfstep.cfensemble.spark import OnSparkMixin, is_spark_frame
 from halfstep.cfensemble.storing import StoringMixin
-from halfstep.cfensemble.table import Table, make_table, weights_of, without_labels
 from halfstep.engine.alternate import Callback
 from halfstep.engine.initial import seed_from
-from halfstep.engine.local import thread_count
 from halfstep.plots import EnsemblePlots
 from halfstep.predictions import CLIP, Floats, expit
 
@@ -40,6 +37,8 @@ SOLVERS = ("exact", "als")
 class CFEnsemble(  # type: ignore[misc]
     EnsemblePlots,
     ParametersMixin,
+    FittingMixin,
+    OnSparkMixin,
     LifecycleMixin,
     FederatedMixin,
     StoringMixin,
@@ -86,6 +85,7 @@ class CFEnsemble(  # type: ignore[misc]
     route : None, or "auto": instances whose novelty is above the `novelty_level` quantile of the fitted ones are
         answered by shrunken stacking.
     dtype : "float32" or "float64" factors.
+    engine : where the instances are; None is this machine, `halfstep.engine.spark.SparkEngine` a cluster.
 
     Attributes
     ----------
@@ -124,6 +124,7 @@ class CFEnsemble(  # type: ignore[misc]
         n_threads: int | None = None,
         random_state: Any = 0,
         callbacks: Sequence[Callback] = (),
+        engine: Any = None,
         verbose: int = 0,
     ) -> None:
         self.rank = rank
@@ -152,6 +153,7 @@ class CFEnsemble(  # type: ignore[misc]
         self.n_threads = n_threads
         self.random_state = random_state
         self.callbacks = callbacks
+        self.engine = engine
         self.verbose = verbose
 
     # ------------------------------------------------------------------ fit
@@ -174,8 +176,17 @@ class CFEnsemble(  # type: ignore[misc]
         groups : (m,) names; classifiers of a group share a prior vector.
         tasks : (n,) names of related label sets; they share the factors, and each has its own aggregator, shrunk
             towards the common one.
+
+        With `engine=SparkEngine(spark)`, P is a Spark DataFrame with one row for each instance; y names its column of
+        labels, features is a list of its columns, and all other numeric columns are predictions. `transform` answers.
         """
         self._check_parameters()
+        if self.engine is not None and self.engine.distributed:
+            fitted: Self = self._fit_frame(P, y, features, groups, tasks)
+            return fitted
+        if is_spark_frame(P):
+            raise TypeError("P is a Spark DataFrame; pass engine=SparkEngine(spark) to fit on it where it is")
+        self.__dict__.pop("frame_columns_", None)
         rows = read_rows(P, y)
         self._check_labels(rows)
         m = rows.P.shape[1]
@@ -189,82 +200,12 @@ class CFEnsemble(  # type: ignore[misc]
         self._learn()
         return self
 
-    def _factorise(self, rows: Rows, start: NDArray[Any] | None, max_iter: int | None = None) -> None:
-        """Minimise the combined loss from classifier factors `start`, or from where `init` says."""
-        scale = self._scale()
-        dtype = np.dtype(self.dtype).type
-        columns = Columns(self._n_channels, self._n_features, self._rank, self.biases)
-        confidence = self._confidence(*rows.P.shape)
-        row_labels, channel = rows.row_labels, rows.channel
-        table = make_table(rows.P, scale, confidence, row_labels, dtype)
-        plain = without_labels(confidence)
-        labelled = np.flatnonzero((row_labels >= 0) & ~np.isnan(rows.P).all(axis=1))
-        label_free = None  # weights of labelled rows that have seen no label, where they differ
-        if plain is not confidence:
-            label_free = weights_of(labelled, rows.P, plain, row_labels, dtype, scale.weight)
-        del rows
-        seed = seed_from(self.random_state)
-        V = start_classifiers(table, columns, channel, self.init, seed, dtype) if start is None else start.astype(dtype)
-        U = start_rows(columns, channel, self._row_features(), seed, self.init, dtype)
-        session = Factorisation(
-            table, columns, scale, self.reg, channel, U, V, groups=self._groups, n_threads=thread_count(self.n_threads)
-        )
-        total = max(table.total_weight(), np.finfo(float).tiny)
-        supervised = self.solver == "exact" and 0 < self.rho < 1 and len(labelled) > 0
-        if self.init != "random" or start is not None:
-            session.solve_row_side()
-        if supervised:
-            session.labels = self._labels(session, labelled, row_labels, total)
-        outcome = session.run(
-            rho=self.rho if supervised else 1.0,
-            total_weight=total,
-            max_iter=self.max_iter if max_iter is None else max_iter,
-            tol=self.tol,
-            max_seconds=self.max_seconds,
-            callbacks=self.callbacks,
-            verbose=self.verbose,
-        )
-        self.history_, self.converged_, self.n_iter_ = outcome.history, outcome.converged, len(outcome.history)
-        table = Table(table.targets, table.weights)
-        if label_free is not None and isinstance(table.weights, np.ndarray):
-            table.weights[labelled] = label_free
-        self._factors = FusionFactors(
-            columns,
-            scale,
-            self.reg,
-            V,
-            U,
-            table,
-            channel,
-            plain,
-            table.mean_weights() / scale.weight,
-            session.n_threads,
-        )
-        if supervised or label_free is not None:  # what labelled rows would be without their labels
-            again = self._factors.take(labelled)
-            again.solve_rows()
-            U[labelled] = again.row_factors
+    def _learn(self, rest: Any = None) -> None:
+        """The aggregator, the stacker of novel instances, and what is reported about the fitted ones.
 
-    def _labels(self, session: Factorisation, labelled: Any, row_labels: Any, total: float) -> Labels:
-        mean = isinstance(self.aggregator, str) and self.aggregator == "mean"
-        strength = DEFAULT_STRENGTH if self.shrinkage == "auto" else float(self.shrinkage)
-        aggregator = WeightedAggregator(strength)
-        aggregator.start(session.table.shape[1], self._n_channels)
-        weights = self._row_weights(labelled)
-        share = (1 - self.rho) / self.rho * total / weights.sum()
-        labels = Labels(labelled, row_labels[labelled].astype(np.float64), weights, share, aggregator, fixed=mean)
-        session.labels = labels
-        if not mean:
-            session.update_aggregator()
-        return labels
-
-    def _row_weights(self, labelled: Any) -> Floats:
-        """(r,) class weights of labelled rows, mean 1."""
-        instances = labelled // self._n_channels
-        return class_weights(self._y[instances], self.classes_, self.class_weight)
-
-    def _learn(self) -> None:
-        """The aggregator, the stacker of novel instances, and what is reported about the fitted ones."""
+        rest : unlabelled rows on a cluster; see `_factorise`.
+        """
+        V = self._factors.classifier_factors
         fusion = Fusion(self._form(), self._n_channels)
         identity = self._factors.scale.shift != 0
         wanted = "mean" if not (self._y >= 0).any() else self.aggregator
@@ -276,10 +217,14 @@ class CFEnsemble(  # type: ignore[misc]
             tasks=self._tasks,
             calibrate=self.calibrate and wanted != "mean" and self.class_weight is not None,
             seed=seed_from(self.random_state),
+            elsewhere=(0.0, 0.0) if rest is None else rest.residuals(V),
         )
         self._fusion = fusion
         self.novelty_ = fusion.novelty(self._factors)
-        self._novelty_threshold = float(np.quantile(self.novelty_, self.novelty_level))
+        if rest is None:
+            self._novelty_threshold = float(np.quantile(self.novelty_, self.novelty_level))
+        else:
+            self._novelty_threshold = rest.novelty_quantile(V, fusion.noise, self.novelty_, self.novelty_level)
         self._fit_stacker()
         self._proba = self._answer(self._factors, self.novelty_, self._tasks)
 
@@ -306,22 +251,37 @@ class CFEnsemble(  # type: ignore[misc]
         """
         check_is_fitted(self, "classes_")
         if P is None:
+            self._need_here("predict_proba")
             return self._proba.copy()
+        if is_spark_frame(P):
+            return self._answer_frame(P, "probability")  # type: ignore[no-any-return]
+        return self._answers(P, features, tasks)[0]
+
+    def _answers(self, P: Any, features: ArrayLike | None, tasks: ArrayLike | None) -> tuple[Floats, Floats]:
+        """Probabilities (n, classes) and novelty (n,) of new instances."""
         factors = self._fold_in(P, features)
         names = None if tasks is None else self._read_tasks(tasks, len(factors.channel) // self._n_channels)
-        return self._answer(factors, self._fusion.novelty(factors), names)
+        novelty = self._fusion.novelty(factors)
+        return self._answer(factors, novelty, names), novelty
 
     def predict(
         self, P: Any = None, *, features: ArrayLike | None = None, tasks: ArrayLike | None = None
     ) -> NDArray[Any]:
         """(n,) the most probable label of each instance."""
+        if is_spark_frame(P):
+            return self._answer_frame(P, "prediction")  # type: ignore[no-any-return]
         labels: NDArray[Any] = self.classes_[self.predict_proba(P, features=features, tasks=tasks).argmax(axis=1)]
         return labels
 
     def novelty(self, P: Any = None, *, features: ArrayLike | None = None) -> Floats:
         """(n,) share of each instance that the factors cannot reconstruct."""
         check_is_fitted(self, "classes_")
-        return self.novelty_.copy() if P is None else self._fusion.novelty(self._fold_in(P, features))
+        if is_spark_frame(P):
+            return self._answer_frame(P, "novelty")  # type: ignore[no-any-return]
+        if P is None:
+            self._need_here("novelty")
+            return self.novelty_.copy()
+        return self._fusion.novelty(self._fold_in(P, features))
 
     @property
     def classifier_weights_(self) -> Floats:

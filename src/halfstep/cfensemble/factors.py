@@ -43,6 +43,16 @@ class FusionFactors:
     mean_weights: Floats
     n_threads: int = 1
 
+    @classmethod
+    def without_rows(
+        cls, columns: Columns, scale: Scale, reg: float, V: Factors, confidence: CellWeights, n_threads: int
+    ) -> FusionFactors:
+        """Classifiers (m, d) alone, for rows that are elsewhere."""
+        nothing = Table(np.zeros((0, len(V)), V.dtype), scale.weight)
+        rows = np.zeros((0, columns.width), V.dtype)
+        nobody = np.zeros(0, np.int64)
+        return cls(columns, scale, reg, V, rows, nothing, nobody, confidence, np.ones(len(V)), n_threads)
+
     def fold_in(self, P: Floats, channel: Codes, features: Floats | None) -> FusionFactors:
         """New rows against the same classifiers, by the row kernel of the fit. P (N', m); features (N', q) or None."""
         dtype = self.classifier_factors.dtype
@@ -151,7 +161,7 @@ class FusionFactors:
         noise = self.noise() if noise is None else noise
         return np.where(weight > 0, left / np.maximum(total + noise * weight, np.finfo(float).tiny), 1.0)
 
-    def noise(self) -> float:
-        """Mean squared residual of a cell."""
+    def noise(self, elsewhere: tuple[float, float] = (0.0, 0.0)) -> float:
+        """Mean squared residual of a cell. elsewhere : summed residuals and weights of cells of other rows."""
         left, _, weight = self.residuals()
-        return float(left.sum() / max(weight.sum(), np.finfo(float).tiny))
+        return float((left.sum() + elsewhere[0]) / max(weight.sum() + elsewhere[1], np.finfo(float).tiny))

@@ -73,22 +73,16 @@ class FederatedMixin:
             raise ValueError(f"the sites have {sums['labels'].tolist()} labels of the classes 0 and 1; both are needed")
         m = len(sums["start"].centred)
         self._rank, self._n_channels, self._n_features, self._features = self._chosen_rank(m), 1, 0, None
-        columns = Columns(1, 0, self._rank, self.biases)
-        dtype = np.dtype(self.dtype).type
-        nothing = Table(np.zeros((0, m), dtype), self._scale().weight)
+        columns, dtype = self._columns(), np.dtype(self.dtype).type
         aggregator = make_aggregator(self.aggregator, self.shrinkage, self._scale().shift != 0)
         if isinstance(aggregator, WeightedAggregator):
             aggregator.start(columns.rank if self.on == "latent" else m, 1)
-        self._factors = FusionFactors(
+        self._factors = FusionFactors.without_rows(
             columns,
             self._scale(),
             self.reg,
             sums["start"].classifiers(columns, dtype),
-            np.zeros((0, columns.width), dtype),
-            nothing,
-            np.zeros(0, np.int64),
             without_labels(self._confidence(0, m)),
-            np.ones(m),
             thread_count(self.n_threads),
         )
         self._fusion = Fusion(self._form(), 1, aggregator, np.zeros(1))

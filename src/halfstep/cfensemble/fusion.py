@@ -49,9 +49,13 @@ class Fusion:
         tasks: NDArray[Any] | None = None,
         calibrate: bool = True,
         seed: int = 0,
+        elsewhere: tuple[float, float] = (0.0, 0.0),
     ) -> None:
-        """Train on labelled instances. y (n,) classes or -1; `weigh` gives the weights of labelled classes."""
-        self.noise, self.shifts = factors.noise(), np.zeros(self.n_channels)
+        """Train on labelled instances. y (n,) classes or -1; `weigh` gives the weights of labelled classes.
+
+        elsewhere : summed residuals and weights of cells of rows that are not among `factors`, for the noise.
+        """
+        self.noise, self.shifts = factors.noise(elsewhere), np.zeros(self.n_channels)
         self.aggregator, self.task_coefficients = aggregator, {}
         instances = np.flatnonzero((y >= 0) & self._seen(factors))
         if not len(instances):

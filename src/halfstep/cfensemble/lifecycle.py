@@ -140,6 +140,11 @@ class LifecycleMixin:
             self._tasks = np.concatenate([self._tasks, self._read_tasks(tasks, n)])
 
     def _need_instances(self: Any, method: str) -> None:
+        if hasattr(self, "frame_columns_"):
+            raise ValueError(
+                f"{method} needs all fitted instances on this machine; a model fitted by SparkEngine has the labelled "
+                "ones only. Fit again with the new data"
+            )
         if self._factors.row_factors.shape[0] == 0:
             raise ValueError(f"{method} needs fitted instances; a model merged from sites has none of its own")
 

@@ -105,13 +105,16 @@ class ParametersMixin:
             raise ValueError(f"tasks has shape {names.shape}; it must name the label set of each of the {n} instances")
         return names
 
-    def _standardise(self: Any, features: Floats | None) -> None:
-        """Keep the features of the fitted instances with mean 0 and deviation 1; a constant one stays 0."""
+    def _standardise(self: Any, features: Floats | None, moments: tuple[Floats, Floats] | None = None) -> None:
+        """Keep the features of the fitted instances with mean 0 and deviation 1; a constant one stays 0.
+
+        moments : means and deviations (q,) where these are not all the instances.
+        """
         self._n_features = 0 if features is None else features.shape[1]
         self._features = None
         if features is not None:
-            self._feature_mean, spread = features.mean(axis=0), features.std(axis=0)
-            self._feature_scale = np.where(spread > 0, spread, 1.0)
+            mean, spread = (features.mean(axis=0), features.std(axis=0)) if moments is None else moments
+            self._feature_mean, self._feature_scale = mean, np.where(spread > 0, spread, 1.0)
             self._features = (features - self._feature_mean) / self._feature_scale
 
     def _row_features(self: Any) -> Floats | None:

@@ -71,10 +71,22 @@ class StartSums:
         return V
 
 
-def start_classifiers(table: Table, columns: Columns, channel: Codes, init: str, seed: int, dtype: Any) -> Factors:
-    """(m, d) classifier factors: those of `StartSums` ("svd"), or 0.01 times standard normal numbers ("random")."""
+def start_classifiers(
+    table: Table,
+    columns: Columns,
+    channel: Codes,
+    init: str,
+    seed: int,
+    dtype: Any,
+    more: StartSums | None = None,
+) -> Factors:
+    """(m, d) classifier factors: those of `StartSums` ("svd"), or 0.01 times standard normal numbers ("random").
+
+    more : sums over rows that are elsewhere.
+    """
     if init == "svd":
-        return StartSums.of(table, columns, channel).classifiers(columns, dtype)
+        sums = StartSums.of(table, columns, channel)
+        return (sums if more is None else sums + more).classifiers(columns, dtype)
     m = table.shape[1]
     V = columns.classifiers(m, dtype)
     V[:, columns.shared] = RANDOM_SCALE * random_rows(seed, 1, 0, m, columns.rank, dtype)

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from halfstep import persistence
 from halfstep import weights as cell_weights
 from halfstep.cfensemble.aggregators import make_aggregator
-from halfstep.cfensemble.columns import Columns
 from halfstep.cfensemble.factors import FusionFactors
 from halfstep.cfensemble.fusion import Fusion
 from halfstep.cfensemble.table import Table, without_labels
@@ -20,6 +19,7 @@ from halfstep.engine.local import thread_count
 
 STATE = "aggregator."
 TASK = "task."
+UNSAVED = ("callbacks", "engine", "random_state")
 
 
 class StoringMixin:
@@ -36,7 +36,7 @@ class StoringMixin:
                 f"aggregator={self.aggregator!r} is a scikit-learn classifier, which a model file cannot hold; fit "
                 "with 'mean', 'weighted' or 'attention' to save, or pickle the estimator yourself"
             )
-        params = {k: v for k, v in self.get_params(deep=False).items() if k not in ("callbacks", "random_state")}
+        params = {k: v for k, v in self.get_params(deep=False).items() if k not in UNSAVED}
         if isinstance(self.random_state, int | np.integer):
             params["random_state"] = int(self.random_state)
         factors, fusion = self._factors, self._fusion
@@ -70,6 +70,7 @@ class StoringMixin:
             "tasks": self._tasks,
             "task_names": list(fusion.task_coefficients),
             "learned": type(fusion.aggregator).__name__,
+            "frame_columns": self.__dict__.get("frame_columns_"),
         }
         persistence.save(path, "CFEnsemble", params, arrays, meta)
 
@@ -85,6 +86,8 @@ class StoringMixin:
         model.classes_, model.n_features_in_ = meta["classes"], meta["n_features_in"]
         model.history_, model.converged_, model.n_iter_ = meta["history"], meta["converged"], len(meta["history"])
         model._n_channels, model._flat, model._tasks = meta["n_channels"], meta["flat"], meta["tasks"]
+        if meta.get("frame_columns") is not None:
+            model.frame_columns_ = meta["frame_columns"]
         model._y = saved.array("y", (len(U) // model._n_channels,))
         model._features = saved.arrays.get("features")
         model._groups = saved.arrays.get("groups")
@@ -94,9 +97,8 @@ class StoringMixin:
             model._feature_mean = saved.array("feature_mean", (model._n_features,))
             model._feature_scale = saved.array("feature_scale", (model._n_features,))
         model._rank = width - 1 - model._n_channels * (1 + model._n_features)
-        columns = Columns(model._n_channels, model._n_features, model._rank, model.biases)
         model._factors = FusionFactors(
-            columns,
+            model._columns(),
             model._scale(),
             model.reg,
             V,

@@ -125,13 +125,18 @@ class Table:
             weights = np.column_stack([weights, extra[1][rows]]).astype(targets.dtype)
         return _observations(targets, weights)
 
+    def weights_by_classifier(self) -> tuple[Floats, Floats]:
+        """(m,) each: the summed weights of a classifier's observed cells, and their number."""
+        counts = sum(((~np.isnan(part)).sum(axis=0) for part in self._parts()), np.zeros(self.shape[1]))
+        if not isinstance(self.weights, np.ndarray):
+            return self.weights * counts, counts
+        return self.weights.sum(axis=0, dtype=np.float64), counts
+
     def mean_weights(self) -> Floats:
         """(m,) mean weight of each classifier's observed cells; 1 where it has none."""
         if not isinstance(self.weights, np.ndarray):
             return np.full(self.shape[1], self.weights)
-        counts = sum((~np.isnan(part)).sum(axis=0) for part in self._parts())
-        sums = self.weights.sum(axis=0, dtype=np.float64)
-        return np.where(counts > 0, sums / np.maximum(counts, 1), 1.0)
+        return mean_weights(*self.weights_by_classifier())
 
     def take(self, rows: NDArray[np.intp]) -> Table:
         weights = self.weights[rows] if isinstance(self.weights, np.ndarray) else self.weights
@@ -150,6 +155,11 @@ class Table:
         if isinstance(self.weights, np.ndarray):
             return self.weights
         return np.where(self.observed, self.targets.dtype.type(self.weights), self.targets.dtype.type(0))
+
+
+def mean_weights(sums: Floats, counts: Floats) -> Floats:
+    """(m,) mean weights from summed ones and the number of cells; 1 where there is none."""
+    return np.where(counts > 0, sums / np.maximum(counts, 1), 1.0)
 
 
 def _observations(targets: NDArray[np.floating], weights: NDArray[np.floating] | float) -> Observations:

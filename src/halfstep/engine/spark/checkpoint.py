@@ -81,7 +81,7 @@ class Checkpoints:
         state = {
             "mark": self.mark,
             "history": self.history,
-            "sides": [{"gram": _text(f.gram), "long": _text(f.long), "cost": f.cost} for f in session.factors],
+            "sides": [{"gram": text_of(f.gram), "long": text_of(f.long), "cost": f.cost} for f in session.factors],
         }
         self.files.write(f"{name}/state.json", json.dumps(state))
         if before is not None and before != name:
@@ -99,7 +99,7 @@ class Checkpoints:
             frame = self.spark.read.schema(_BLOCKS).parquet(f"{self.folder}/{name}/side{side}")
             rows = keyed(frame.rdd.map(_unpacked(session.dtype)), layout.partitions)
             session.factors[side] = Factors(
-                layout, kept(rows), _array(saved["long"], session.dtype), [], _array(saved["gram"]), saved["cost"]
+                layout, kept(rows), array_of(saved["long"], session.dtype), [], array_of(saved["gram"]), saved["cost"]
             )
         history: list[Record] = state["history"]
         return history
@@ -166,7 +166,7 @@ def _unpacked(dtype: Any) -> Callable[[Any], tuple[int, Rows]]:
     return unpack
 
 
-def _text(array: Any) -> dict[str, Any] | None:
+def text_of(array: Any) -> dict[str, Any] | None:
     """An array as JSON keeps it, to the last bit."""
     if array is None:
         return None
@@ -177,7 +177,7 @@ def _text(array: Any) -> dict[str, Any] | None:
     }
 
 
-def _array(saved: dict[str, Any] | None, dtype: Any = None) -> Any:
+def array_of(saved: dict[str, Any] | None, dtype: Any = None) -> Any:
     if saved is None:
         return None
     values = np.frombuffer(base64.b64decode(saved["base64"]), saved["dtype"]).reshape(saved["shape"])
