@@ -94,6 +94,8 @@ class CFEnsemble(  # type: ignore[misc]
     classifier_weights_ (m,) : what each classifier's score counts in the aggregator, where that is linear.
     novelty_ (n,), routed_ (n,) : share of each instance that the factors cannot reconstruct; who went to the stacker.
     diagnostics_ : see `diagnostics.Diagnostics`.
+    frame_columns_ : after a fit on a cluster, the names of its "predictions" and "features". What is said above of
+        instances is about the labelled ones then.
     """
 
     def __init__(

@@ -121,11 +121,12 @@ class OnSparkMixin:
         recipe = BlockRecipe(m, scale, confidence, known.moments, dtype)
         model = FusionFactors.without_rows(columns, scale, self.reg, columns.classifiers(m, dtype), confidence, 1)
         n_blocks = self.engine.n_blocks
-        rest = SparkRows(known.blocks(n_blocks, recipe), n_blocks, model)
+        blocks = known.blocks(n_blocks, recipe)
         try:
+            rest = SparkRows(blocks, n_blocks, model)
             refuse_wrong(rest.wrong, known.roles.predictions)
-        except ValueError:
-            rest.unpersist()
+        except BaseException:
+            blocks.unpersist()
             raise
         return rest
 

@@ -104,7 +104,12 @@ class Labels:
                 f"column {name!r} has no label at all; a fit on a cluster learns from labelled instances of both "
                 "classes. Without labels use fit(P) on one machine, whose answer is the mean of reconstructed scores"
             )
-        read = check_predictions(np.zeros((len(values), 1)), values)
+        read = check_predictions(np.zeros((len(values), 1)), values, max_classes=_SHOWN_LABELS)
+        if len(read.classes) > 2:
+            raise ValueError(
+                f"column {name!r} has more than two classes, such as {read.classes[:3].tolist()}; SparkEngine fuses "
+                "two: fuse each class against the rest"
+            )
         codes = F.lit(None).cast("double")
         for value, code in zip(values, read.y.tolist(), strict=True):
             if code >= 0:
