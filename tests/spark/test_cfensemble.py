@@ -147,6 +147,23 @@ def test_local_models_know_no_columns(table, data):
         hs.CFEnsemble().fit(data, "label")
 
 
+def test_lost_rows_are_made_again_with_the_same_bits(spark, data, model):
+    """Everything that Spark keeps is thrown away after a sweep, as if its machines were gone."""
+    kept = spark.sparkContext._jsc.getPersistentRDDs
+    lost = []
+
+    def lose(record):
+        if record["iteration"] == 2:
+            lost.extend(rdd.unpersist(True).id() for rdd in dict(kept()).values())
+
+    again = hs.CFEnsemble(**SETTINGS, engine=SparkEngine(spark, blocks=2), callbacks=[lose]).fit(
+        data.drop("age", "size"), y="label", groups=np.arange(M) % 2
+    )
+    assert len(lost) >= 2  # blocks and solved rows
+    np.testing.assert_array_equal(again.classifier_factors_, model.classifier_factors_)
+    assert again._novelty_threshold == model._novelty_threshold
+
+
 def test_resumed_fit_has_the_bits_of_an_uninterrupted_one(spark, data, tmp_path):
     frame = data.drop("age", "size")
 
