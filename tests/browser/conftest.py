@@ -3,9 +3,6 @@
 import os
 import re
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from halfstep import PLQMF, WALS, CFEnsemble
+from halfstep import PLQMF, WALS, CFEnsemble, CFEnsembleCV
 from halfstep.datasets import load_sample_skills
 
-RUN = "import json, sys; from halfstep.serve import run; run(sys.argv[1], **json.loads(sys.argv[2]))"
+from ..servers import servers
+
 SKILLS = '{"port": 0, "user_name": "occupation", "item_name": "skill"}'
 FLAGS = (
     "--no-sandbox",
@@ -29,58 +27,23 @@ FLAGS = (
 
 
 @pytest.fixture(scope="session")
-def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Any, str], str]]:
-    """Saves a model and starts a server for it; gives the address."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(model: Any, options: str = '{"port": 0}') -> str:
-        folder = tmp_path_factory.mktemp("server")
-        model.save(folder / "model.safetensors")
-        log = folder / "log"
-        with log.open("wb") as stream:
-            command = [sys.executable, "-c", RUN, str(folder / "model.safetensors"), options]
-            started.append(subprocess.Popen(command, stderr=stream, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"}))
-        for _ in range(900):
-            text = log.read_text()
-            found = re.search(r"at (http://\S+)", text)
-            if found and '"event": "ready"' in text:
-                return found[1]
-            assert started[-1].poll() is None, text
-            time.sleep(0.1)
-        raise AssertionError(f"the server is not ready: {log.read_text()}")
-
-    yield start
-    for process in started:
-        process.terminate()
-    for process in started:
-        process.wait(20)
-
-
-@pytest.fixture(scope="session")
-def skills(serve: Callable[..., str]) -> str:
+def skills_model() -> WALS:
     """A recommender of skills for occupations."""
-    return serve(WALS(rank=8, background=0.1, reg=0.02, random_state=0).fit(load_sample_skills()), SKILLS)
+    return WALS(rank=8, background=0.1, reg=0.02, random_state=0).fit(load_sample_skills())
 
 
 @pytest.fixture(scope="session")
-def locked(serve: Callable[..., str]) -> str:
-    """The same, behind a key."""
-    model = WALS(rank=4, random_state=0).fit(load_sample_skills())
-    return serve(model, '{"port": 0, "api_key": "open sesame"}')
-
-
-@pytest.fixture(scope="session")
-def ratings(serve: Callable[..., str]) -> str:
+def ratings_model() -> PLQMF:
     """Ratings of films."""
     rng = np.random.default_rng(0)
     users, films = rng.integers(0, 40, 900), rng.integers(0, 30, 900)
     pairs = np.array([[f"user {u}", f"film {f}"] for u, f in zip(users, films, strict=True)], object)
     y = 3 + rng.normal(size=40)[users] + rng.normal(size=30)[films]
-    return serve(PLQMF(rank=3, loss="absolute", random_state=0).fit(pairs, y))
+    return PLQMF(rank=3, loss="absolute", random_state=0).fit(pairs, y)
 
 
 @pytest.fixture(scope="session")
-def ensemble(serve: Callable[..., str]) -> str:
+def votes() -> tuple[Any, Any]:
     """Nine classifiers of different skill on 120 messages, 24 of them labelled."""
     rng = np.random.default_rng(0)
     truth = np.arange(120) % 5 < 2
@@ -89,7 +52,53 @@ def ensemble(serve: Callable[..., str]) -> str:
     P[rng.random(P.shape) < 0.05] = np.nan
     y = np.full(120, None, object)
     y[:24] = np.where(truth[:24], "spam", "ham")
-    return serve(CFEnsemble(random_state=0).fit(P, y))
+    return P, y
+
+
+@pytest.fixture(scope="session")
+def ensemble_model(votes: tuple[Any, Any]) -> CFEnsemble:
+    return CFEnsemble(random_state=0).fit(*votes)
+
+
+@pytest.fixture(scope="session")
+def average_model(votes: tuple[Any, Any]) -> CFEnsembleCV:
+    return CFEnsembleCV(random_state=0).fit(*votes)
+
+
+@pytest.fixture(scope="session")
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
+    """Saves a model and starts a server for it; gives the address."""
+    folder = tmp_path_factory.mktemp("servers")
+    with servers(folder) as running:
+
+        def start(model: Any, options: str = '{"port": 0}') -> str:
+            path = folder / f"model{len(running.started)}.safetensors"
+            model.save(path)
+            return running.start(path, options)[0]
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def skills(serve: Callable[..., str], skills_model: WALS) -> str:
+    return serve(skills_model, SKILLS)
+
+
+@pytest.fixture(scope="session")
+def locked(serve: Callable[..., str]) -> str:
+    """A recommender behind a key."""
+    model = WALS(rank=4, random_state=0).fit(load_sample_skills())
+    return serve(model, '{"port": 0, "api_key": "open sesame"}')
+
+
+@pytest.fixture(scope="session")
+def ratings(serve: Callable[..., str], ratings_model: PLQMF) -> str:
+    return serve(ratings_model)
+
+
+@pytest.fixture(scope="session")
+def ensemble(serve: Callable[..., str], ensemble_model: CFEnsemble) -> str:
+    return serve(ensemble_model)
 
 
 @pytest.fixture(scope="session")
@@ -123,7 +132,7 @@ def open_page(chromium: Any, request: pytest.FixtureRequest) -> Iterator[Callabl
                 and troubles.append(f"console {said.type}: {said.text}")
             ),
         )
-        origin = re.match(r"http://[^/]+", url)[0]  # type: ignore[index]
+        origin = re.match(r"http://[^/]+|file://.*", url)[0]  # type: ignore[index]
         page.on(
             "request",
             lambda asked: (

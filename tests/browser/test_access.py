@@ -7,21 +7,11 @@ from urllib.parse import quote
 
 import pytest
 
+from .access import SIZES, findings, scrolls_sideways
+
 pytestmark = pytest.mark.browser
 
 HAVE = quote(json.dumps({"have": ["Python", "SQL"], "n": 5}))
-SIZES = [(1440, 900), (390, 844)]
-
-
-def findings(page: Any) -> list[str]:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    found = axe.run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}).response
-    return [
-        f"{entry['impact']}: {entry['help']}: {node['html'][:200]} {node.get('failureSummary', '')}"
-        for entry in found["violations"]
-        for node in entry["nodes"]
-        if entry["impact"] in ("moderate", "serious", "critical")
-    ]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -56,8 +46,7 @@ def test_nothing_serious(
         page.locator("summary", has_text="/recommend_for").click()
     assert page.evaluate("document.documentElement.dataset.theme") == scheme
     assert findings(page) == []
-    wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    assert wider <= 0, "the page scrolls sideways"
+    assert scrolls_sideways(page) <= 0
 
 
 def test_the_theme_can_be_changed_and_is_kept(skills: str, open_page: Callable[..., Any]) -> None:

@@ -1,10 +1,6 @@
 """A small recommender on disk and a client of its server."""
 
-import os
-import re
 import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +14,7 @@ from halfstep import WALS
 from halfstep.datasets import load_sample_skills
 from halfstep.serve import create_app
 
-RUN = "import json, sys; from halfstep.serve import run; run(sys.argv[1], **json.loads(sys.argv[2]))"
+from ..servers import servers
 
 
 @pytest.fixture(scope="session")
@@ -42,26 +38,6 @@ def client(skills_file: Path) -> Iterator[TestClient]:
 
 @pytest.fixture
 def start_server(tmp_path: Path) -> Iterator[Callable[..., tuple[str, subprocess.Popen[bytes], Path]]]:
-    """Starts a real server process on a free port; gives its address, the process and its log."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(model: Path, options: str = '{"port": 0}') -> tuple[str, subprocess.Popen[bytes], Path]:
-        log = tmp_path / f"log{len(started)}"
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        with log.open("wb") as stream:
-            command = [sys.executable, "-c", RUN, str(model), options]
-            started.append(subprocess.Popen(command, stderr=stream, env=environment))
-        for _ in range(900):
-            text = log.read_text()
-            found = re.search(r"at (http://\S+)", text)
-            if found and '"event": "ready"' in text:
-                return found[1], started[-1], log
-            assert started[-1].poll() is None, text
-            time.sleep(0.1)
-        raise AssertionError(f"the server is not ready: {log.read_text()}")
-
-    yield start
-    for process in started:
-        process.terminate()
-    for process in started:
-        process.wait(20)
+    """Starts a real server process; gives its address, the process and its log."""
+    with servers(tmp_path) as running:
+        yield running.start

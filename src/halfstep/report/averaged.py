@@ -20,14 +20,18 @@ SHOWN = 50
 
 def sections(model: Any, P: ArrayLike | None = None, ids: Sequence[Any] | None = None, **_: Any) -> list[Section]:
     """Sections about a fitted average. P : predictions to answer for where the model keeps no instances."""
-    columns = ["name", "weight", "log_loss", "seconds"]
-    rows = [[member[name] for name in columns] for member in model.members_]
+    rows = [[member[name] for name in ("name", "weight", "log_loss", "seconds")] for member in model.members_]
     shown = [
         Section(
             "What the average is made of",
             [
                 Facts({"members": len(rows), "classes": ", ".join(str(c) for c in model.classes_)}),
-                Table(columns, rows, "Weight, out-of-fold log loss and cost of every member", search=True),
+                Table(
+                    ["member", "weight", "log loss", "seconds"],
+                    rows,
+                    "Weight, out-of-fold log loss and cost of every member",
+                    search=True,
+                ),
             ],
         )
     ]

@@ -54,7 +54,11 @@ def _fitted(model: Any) -> dict[str, Any]:
     order = list(inspect.signature(type(model)).parameters)
     quiet = {"callbacks", "engine", "verbose", "n_threads", "warm_start", "dtype", "max_seconds"}
     values = model.get_params(deep=False)
-    return {name: values[name] for name in order if name not in quiet and values[name] is not None}
+    return {name: values[name] for name in order if name not in quiet and not _says_nothing(values[name])}
+
+
+def _says_nothing(value: Any) -> bool:
+    return value is None or (isinstance(value, (tuple, list)) and not value)
 
 
 def _warnings(model: Any) -> list[Block]:

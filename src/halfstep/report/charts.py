@@ -9,7 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfstep.report.page import Figure, show
-from halfstep.report.svg import NARROW, SHADES, WIDE, Canvas, Floats, Scale, clear_places, colour, shade, shades, tip
+from halfstep.report.svg import (
+    LETTER,
+    NARROW,
+    SHADES,
+    WIDE,
+    Canvas,
+    Floats,
+    Scale,
+    clear_places,
+    colour,
+    shade,
+    shades,
+    tip,
+)
 
 MAP_POINTS = 6000
 """More points than this are thinned for drawing; nobody can tell so many apart, and pages stay small."""
@@ -257,7 +270,7 @@ def heat_map(title: str, matrix: ArrayLike, names: Sequence[str], *, value: str,
 def _shade_legend(canvas: Canvas, name: str, low: float, high: float) -> None:
     x = float(canvas.left)
     canvas.text(x, 12, f"{name}  {show(low)}", kind="strong")
-    x += 6.6 * len(f"{name}  {show(low)}") + 8
+    x += LETTER * len(f"{name}  {show(low)}") + 4
     for s in range(SHADES):
         canvas.add(f'<rect x="{x + 16 * s:.0f}" y="3" width="16" height="11" style="fill:{shade(s)}"/>')
     canvas.text(x + 16 * SHADES + 8, 12, show(high), kind="strong")

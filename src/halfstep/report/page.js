@@ -83,9 +83,12 @@ for (const table of document.querySelectorAll("table")) {
       body.append(...[...body.rows].sort((a, b) => (up ? order(a, b) : order(b, a))));
     });
   });
-  table.closest(".table").querySelector("[data-filter]")?.addEventListener("input", (event) => {
+  const card = table.closest(".table");
+  card.querySelector("[data-filter]")?.addEventListener("input", (event) => {
     const wanted = event.target.value.trim().toLowerCase();
     for (const row of body.rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+    const shown = [...body.rows].filter((row) => !row.hidden).length;
+    card.querySelector(".found").textContent = wanted ? `${shown} of ${body.rows.length}` : "";
   });
 }
 

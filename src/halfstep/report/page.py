@@ -173,6 +173,8 @@ def show(value: Any) -> str:
         if not np.isfinite(value):
             return "–"
         return f"{value:,.0f}" if abs(float(value)) >= 10_000 else f"{value:.4g}"
+    if isinstance(value, (tuple, list)):
+        return ", ".join(map(show, value))
     return "–" if value is None else str(value)
 
 

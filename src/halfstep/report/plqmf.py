@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from halfstep import losses
 from halfstep.report.charts import estimates, histogram, lines
 from halfstep.report.page import Block, Facts, Note, Section, Table, show
-from halfstep.report.views import in_bins, titles
+from halfstep.report.views import highest_and_lowest, in_bins, titles
 
 LEAD = (
     "Every user and every item has a vector and a bias; a prediction is their dot product plus both biases. The loss "
@@ -190,10 +190,8 @@ def _biases(model: Any) -> list[Section]:
     bias = np.asarray(model.item_bias_, np.float64)
     names = titles(model.item_ids_, model.item_labels_)
     counts = np.asarray(model._cells.T.counts)
-    order = np.argsort(-bias, kind="stable")
-    shown = order if len(order) <= 60 else np.r_[order[:30], order[-30:]]
+    shown, which = highest_and_lowest(bias)
     rows = [[names[k], float(bias[k]), int(counts[k])] for k in shown]
-    which = "all items" if len(order) <= 60 else "the 30 highest and 30 lowest"
     return [
         Section(
             "Biases",

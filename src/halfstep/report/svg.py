@@ -17,6 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 SHADES = 7
 NARROW, WIDE = 430, 860
+LETTER = 7.6
+"""Room for a letter of a legend, at the larger size of letters on a phone."""
 """Widths of drawings, in units that are about a pixel on a laptop's screen."""
 
 
@@ -125,7 +127,7 @@ class Canvas:
         if self.y_label:
             middle = (self.top + floor) / 2
             turned = f'transform="rotate(-90 13 {middle:.0f})"'
-            self.add(f'<text x="13" y="{middle:.0f}" text-anchor="middle" {turned}>{escape(self.y_label)}</text>')
+            self.add(f'<text x="8" y="{middle:.0f}" text-anchor="middle" {turned}>{escape(self.y_label)}</text>')
 
     def at_x(self, values: ArrayLike) -> Any:
         assert self.x is not None
@@ -166,7 +168,7 @@ class Canvas:
         for name, stroke in zip(names, strokes, strict=True):
             self.add(f'<path d="M{x:.0f} 8h14" style="stroke:{stroke};stroke-width:4;stroke-linecap:round"/>')
             self.text(x + 20, 12, name, kind="strong")
-            x += 34 + 6.6 * len(name)
+            x += 34 + LETTER * len(name)
 
     def svg(self) -> str:
         body = "".join(self.parts)

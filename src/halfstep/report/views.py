@@ -82,6 +82,15 @@ def titles(ids: ArrayLike, labels: Any) -> list[str]:
     return [str(each) for each in (np.asarray(ids).tolist() if labels is None else labels)]
 
 
+def highest_and_lowest(values: Floats, most: int = 60) -> tuple[NDArray[Any], str]:
+    """Positions of the rows a table shows, largest value first, and which they are: all, or as many of either end."""
+    order = np.argsort(-values, kind="stable")
+    if len(order) <= most:
+        return order, "all items"
+    half = most // 2
+    return np.r_[order[:half], order[-half:]], f"the {half} highest and {half} lowest"
+
+
 def in_bins(predicted: ArrayLike, observed: ArrayLike, bins: int = 10) -> dict[str, Floats]:
     """Observed values in bins of equal counts of the prediction: means, quantiles and the share below it."""
     p, y = np.asarray(predicted, float), np.asarray(observed, float)

@@ -8,7 +8,7 @@ import numpy as np
 
 from halfstep.report.charts import estimates, histogram, point_map
 from halfstep.report.page import Block, Facts, Note, Section, Table
-from halfstep.report.views import flat_map, item_popularity, mean_scores, titles
+from halfstep.report.views import flat_map, highest_and_lowest, item_popularity, mean_scores, titles
 
 LEAD = (
     "Every user and every item has a vector; a score is their dot product. Observed pairs pull scores towards 1 with "
@@ -182,4 +182,7 @@ def _popularity(model: Any) -> Section:
         caption="An item far above the others at its popularity is pushed by the model, not by its counts.",
         alt=f"Mean score of {len(names):,} items against their popularity; correlation with log counts {strength:.2f}.",
     )
-    return Section("Popularity and score", [figure])
+    shown, which = highest_and_lowest(score)
+    rows = [[names[k], int(counts[k]), float(score[k])] for k in shown]
+    table = Table(["item", "users", "mean score"], rows, f"Items by mean score: {which}", search=True)
+    return Section("Popularity and score", [figure, table])
