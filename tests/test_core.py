@@ -11,14 +11,6 @@ from .contract.rows import random_case
 DTYPES = [np.float32, np.float64]
 
 
-@pytest.fixture(params=_core.instruction_sets())
-def instruction_set(request):
-    before = _core.instruction_set()
-    _core.use_instruction_set(request.param)
-    yield request.param
-    _core.use_instruction_set(before)
-
-
 def brute_force(left, right, k, seen=None):
     """Best k by score, the lower index first among equals; -1 and NaN where nothing is left."""
     scores = left.astype(float) @ right.astype(float).T

@@ -31,14 +31,6 @@ cases = st.fixed_dictionaries(
 )
 
 
-@pytest.fixture(params=_core.instruction_sets())
-def instruction_set(request):
-    before = _core.instruction_set()
-    _core.use_instruction_set(request.param)
-    yield request.param
-    _core.use_instruction_set(before)
-
-
 @pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
 @pytest.mark.parametrize(("loss", "method"), METHODS, ids=lambda value: str(value))
 @settings(max_examples=25, deadline=None)

@@ -15,7 +15,7 @@ import pytest
 from halfstep import WALS
 from halfstep.serve import run
 
-from .conftest import RUN
+from ..servers import RUN
 
 
 def test_a_port_in_use_is_one_line(skills_file: Path) -> None:

@@ -134,28 +134,30 @@ class Quantile(PiecewiseLoss):
 
 
 @dataclass(frozen=True)
-class EpsilonInsensitive(PiecewiseLoss):
-    """max(0, |z - t| - eps)."""
+class _Tube(PiecewiseLoss):
+    """A residual of up to `eps` costs nothing."""
 
-    name = "epsilon_insensitive"
     eps: float = 0.1
 
     def __post_init__(self) -> None:
         _check_number("eps", self.eps, lambda eps: 0 <= eps < math.inf, "a finite number >= 0")
+
+
+@dataclass(frozen=True)
+class EpsilonInsensitive(_Tube):
+    """max(0, |z - t| - eps)."""
+
+    name = "epsilon_insensitive"
 
     def _composition(self) -> Composition:
         return ((1.0, -1.0), (-self.eps, -self.eps)), _NO_REHU
 
 
 @dataclass(frozen=True)
-class SquaredEpsilonInsensitive(PiecewiseLoss):
+class SquaredEpsilonInsensitive(_Tube):
     """max(0, |z - t| - eps)^2."""
 
     name = "squared_epsilon_insensitive"
-    eps: float = 0.1
-
-    def __post_init__(self) -> None:
-        _check_number("eps", self.eps, lambda eps: 0 <= eps < math.inf, "a finite number >= 0")
 
     def _composition(self) -> Composition:
         shift = -_ROOT2 * self.eps
