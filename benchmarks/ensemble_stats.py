@@ -31,6 +31,9 @@ class Comparison:
     p_holm: float
 
 
+LETTER = 6.5  # width of a letter of a diagram in pixels, about
+
+
 def _check(scores: ArrayLike, methods: Sequence[str]) -> Floats:
     table = np.asarray(scores, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] != len(methods) or len(table) == 0:
@@ -134,7 +137,8 @@ def diagram(
     k = len(names)
     difference = critical_difference(k, len(table), alpha)
     joined = cliques(values, difference)
-    width, margin, axis = 760, 210, 62
+    margin = 40 + LETTER * max(len(name) + len(" (10.00)") for name in names)
+    width, axis = 2 * margin + 340, 82
     bars = axis + 14
     rows = bars + 10 * len(joined) + 18
     height = rows + 20 * ((k + 1) // 2) + 16
@@ -142,8 +146,8 @@ def diagram(
     def x(rank: float) -> float:
         return margin + (rank - 1) / max(k - 1, 1) * (width - 2 * margin)
 
-    parts = [_line(x(1), axis, x(k), axis), _line(x(1), 30, x(1 + min(difference, k - 1)), 30, 2)]
-    parts.append(_text(x(1), 24, f"critical difference {difference:.2f}, {len(table)} tasks, level {alpha:g}"))
+    parts = [_line(x(1), axis, x(k), axis), _line(x(1), 50, x(1 + min(difference, k - 1)), 50, 2)]
+    parts.append(_text(x(1), 42, f"critical difference {difference:.2f}, {len(table)} tasks, level {alpha:g}"))
     for tick in range(1, k + 1):
         parts += [_line(x(tick), axis - 5, x(tick), axis), _text(x(tick), axis - 9, str(tick), "middle")]
     for level, (first, last) in enumerate(joined):
@@ -156,7 +160,7 @@ def diagram(
         parts += [_line(x(value), axis, x(value), y), _line(x(value), y, end, y)]
         parts.append(_text(end + (-4 if left else 4), y + 4, f"{name} ({value:.2f})", anchor))
     if title:
-        parts.append(_text(width / 2, 12, title, "middle"))
+        parts.append(_text(width / 2, 18, title, "middle"))
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">'
     background = f'<rect width="{width}" height="{height}" fill="white"/>'

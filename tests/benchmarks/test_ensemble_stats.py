@@ -105,3 +105,11 @@ def test_summary_names_the_best_first():
 def test_messages(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_diagram_leaves_room_for_long_names():
+    def width(names: list[str]) -> float:
+        svg = stats.diagram(np.random.default_rng(0).normal(size=(12, 3)), names)
+        return float(svg.split('width="')[1].split('"')[0])
+
+    assert width(["a", "b", "c"]) < width(["a", "b", "a name as long as that of stacking on imputed scores"])
