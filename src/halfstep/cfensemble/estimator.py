@@ -51,14 +51,15 @@ class CFEnsemble(  # type: ignore[misc]
     loss
 
         rho     [ sum_cells c_ij (t_ij - z_ij)^2 + reg (sum |u_i|^2 + sum |v_j|^2) ] / sum_cells c_ij
-      + (1-rho) [ sum_labelled s_i CE(y_i, sigmoid(w'z_i + b)) + shrinkage/2 |w - mean|^2 ] / sum_labelled s_i
+      + (1-rho) [ sum_labelled s_i CE(y_i, h_i) + shrinkage/2 |w|^2 + (a - 1)^2/2 + b^2/200 ] / sum_labelled s_i
 
     has two means, so `rho` means the same at any size; t_ij is the linked prediction, c_ij its confidence, s_i the
-    class weight. `solver="exact"` minimises it by alternation for 0 < rho <= 1; `history_` has it by sweep, and it
-    never rises. `rho=0` is stacking: the aggregator alone, on observed scores, missing ones reconstructed.
-    `solver="als"` is the label-aware ALS: labels act through the confidence c_ij (1 + alpha q_ij), q the probability
-    given to the true class, and rho does not matter. Whatever the solver, the aggregator that predicts is trained on
-    factors of the labelled instances solved again without their labels.
+    class weight, and h_i = b + a mean(z_i) + w'(z_i - mean(z_i)) the log odds: a weighted mean held to the plain one.
+    `solver="exact"` minimises it by alternation for 0 < rho <= 1; `history_` has it by sweep, and it never rises.
+    `rho=0` is stacking: the aggregator alone, on observed scores, missing ones reconstructed. `solver="als"` is the
+    label-aware ALS: labels act through the confidence c_ij (1 + alpha q_ij), q the probability given to the true
+    class, and rho does not matter. Whatever the solver, the aggregator that predicts is trained on factors of the
+    labelled instances solved again without their labels.
 
     Parameters
     ----------
