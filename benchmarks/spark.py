@@ -1,12 +1,15 @@
 """WALS on Spark against Spark's own ALS, on one standalone cluster of two workers; and against the local engine.
 
-    python benchmarks/spark.py [--interactions 2000000] [--rank 64] [--sweeps 4] [--shuffles]
+    python benchmarks/spark.py [--interactions 2000000] [--rank 64] [--sweeps 5] [--least] [--shuffles]
 
-Same cluster, same data, same number of blocks, one run. Seconds of a sweep: from fits of one and of `sweeps` sweeps
-for ALS, which has no history, and between the ends of sweeps for ours; also as processor time of the executors, which a
-busy machine changes little. Memory: the largest sum, over one executor, of the resident
-memory of its JVM and the Python workers below it, sampled every 0.5 s; every contender has executors of its own.
-The objective is that of WALS, for both (ALS: confidence 1 + alpha, so weight 1 and background 1/(1 + alpha), scaled).
+Same cluster, same data, same number of blocks, same settings of the executors, one run: `WALS` with all rows broadcast,
+`WALS` with the larger side sent row by row, `ALS`; and `WALS` on half of the data. Seconds of a sweep: from fits of one
+and of `sweeps` sweeps for ALS, which has no history, and between the ends of sweeps for ours; also as processor time of
+the executors, which a busy machine changes little. Memory: the largest sum, over one executor, of the proportional set
+size of its JVM and the Python workers below it (pages that processes share count once), sampled every 0.5 s; every
+contender has executors of its own. Heap: the largest use of an executor's heap right after a collection, from the log
+of the collector. The objective is that of WALS, for both (ALS: confidence 1 + alpha, so weight 1 and background
+1/(1 + alpha), scaled).
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -26,6 +30,8 @@ from pathlib import Path
 import numpy as np
 
 BLOCKS, CORES, MEMORY = 8, 1, "2g"
+LEAST = ("450m", "512m", "640m", "768m", "1g", "1536m")  # Spark takes no less than 450 MB
+SETTINGS = {"background": 0.05, "reg": 0.003, "reg_scaling": "count"}
 
 
 def interactions(n_cells: int, seed: int = 0) -> dict[str, np.ndarray]:
@@ -112,10 +118,12 @@ class Watch(threading.Thread):
                     self.peak = sum(sizes.values())
                     self.parts = sizes[root], self.peak - sizes[root]
 
-    def stop(self) -> float:
+    def stop(self) -> None:
         self.done.set()
         self.join()
-        return self.peak
+
+    def found(self) -> dict[str, float]:
+        return {"memory": self.peak, "jvm": self.parts[0], "python": self.parts[1]}
 
 
 def executors() -> dict[int, list[int]]:
@@ -163,7 +171,7 @@ def _megabytes(process: int) -> float:
         return 0.0
 
 
-def session(address: str, name: str):
+def session(address: str, name: str, memory: str = MEMORY):
     from pyspark.sql import SparkSession
 
     spark = (
@@ -172,7 +180,8 @@ def session(address: str, name: str):
         .config("spark.driver.memory", "1g")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.executor.memory", MEMORY)
+        .config("spark.executor.memory", memory)
+        .config("spark.executor.extraJavaOptions", f"-Xlog:gc:file={os.environ['HALFSTEP_EVENTS']}/../gc-{name}-%p.log")
         .config("spark.executor.cores", str(CORES))
         .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
         .config("spark.ui.enabled", "false")
@@ -188,72 +197,67 @@ def session(address: str, name: str):
     return spark
 
 
-def run_ours(address: str, path: str, rank: int, sweeps: int, settings: dict, out: str, limit: int) -> None:
+def run_ours(address: str, path: str, out: str, job: dict) -> dict:
+    """A fit of WALS. Writes its factors, returns what was measured."""
     import halfstep as hs
     from halfstep.engine.spark import SparkEngine
 
-    spark = session(address, "halfstep")
+    spark = session(address, job["name"], job["memory"])
     watch = Watch()
     begun = time.perf_counter()
-    engine, ends = SparkEngine(spark, blocks=BLOCKS, broadcast_limit=limit), []
+    engine, ends = SparkEngine(spark, blocks=BLOCKS, broadcast_limit=job["limit"]), []
 
     def mark(record: dict[str, float]) -> None:  # what is shuffled from now on belongs to later sweeps
         ends.append((time.perf_counter(), processor_seconds()))
         spark.sparkContext.setJobGroup("later sweeps", "")
 
-    model = hs.WALS(rank=rank, max_iter=sweeps, tol=0.0, random_state=0, engine=engine, callbacks=[mark], **settings)
+    sweeps = job["sweeps"]
+    model = hs.WALS(
+        rank=job["rank"], max_iter=sweeps, tol=0.0, random_state=0, engine=engine, callbacks=[mark], **SETTINGS
+    )
     model.fit(spark.read.parquet(path))
     total = time.perf_counter() - begun
     users, items = (factors.to_array() for factors in model._cluster.factors)
-    peak = watch.stop()
-    each, busy = ((b - a) / (sweeps - 1) for a, b in zip(ends[0], ends[-1], strict=True))
+    watch.stop()
     np.savez(out, users=users, items=items)
+    each, busy = ((b - a) / (sweeps - 1) for a, b in zip(ends[0], ends[-1], strict=True))
     shipped = model._cluster.table.observations.shipped
-    print(json.dumps({
-        "seconds": each, "busy": busy, "total": total, "memory": peak, "jvm": watch.parts[0], "python": watch.parts[1],
-        "objective": [r["objective"] for r in model.history_], "shipped": shipped,
-    }))  # fmt: skip
     spark.stop()
+    return {"seconds": each, "busy": busy, "total": total, "shipped": shipped} | watch.found()
 
 
-def run_als(address: str, path: str, rank: int, sweeps: int, settings: dict, out: str, _: int) -> None:
+def run_als(address: str, path: str, out: str, job: dict) -> dict:
+    """The same of Spark's ALS."""
     from pyspark.ml.recommendation import ALS
 
-    spark = session(address, "ALS")
+    spark = session(address, job["name"], job["memory"])
     watch = Watch()
     frame = spark.read.parquet(path).selectExpr("cast(user as int)", "cast(item as int)", "1.0 as rating").persist()
     frame.count()
     # ALS: confidence 1 + alpha on observed cells and 1 elsewhere, ours times 1 / background; lam is reg * count
-    alpha = 1 / settings["background"] - 1
+    alpha = 1 / SETTINGS["background"] - 1
     common = {
-        "rank": rank, "implicitPrefs": True, "alpha": alpha, "regParam": settings["reg"] / settings["background"],
+        "rank": job["rank"], "implicitPrefs": True, "alpha": alpha,
+        "regParam": SETTINGS["reg"] / SETTINGS["background"],
         "numUserBlocks": BLOCKS, "numItemBlocks": BLOCKS, "seed": 0,
         "userCol": "user", "itemCol": "item", "ratingCol": "rating",
     }  # fmt: skip
-    times = {}
+    times, sweeps = {}, job["sweeps"]
     for count in (1, sweeps):
         begun, used = time.perf_counter(), processor_seconds()
         model = ALS(maxIter=count, **common).fit(frame)
         times[count] = time.perf_counter() - begun, processor_seconds() - used
     users = model.userFactors.orderBy("id").toPandas()
     items = model.itemFactors.orderBy("id").toPandas()
-    peak = watch.stop()
+    watch.stop()
+    factors = {"users": np.stack(users.features), "items": np.stack(items.features)}
+    np.savez(out, **{name: values.astype(np.float32) for name, values in factors.items()})
     each, busy = ((b - a) / (sweeps - 1) for a, b in zip(times[1], times[sweeps], strict=True))
-    np.savez(
-        out,
-        users=np.stack(users.features).astype(np.float32),
-        items=np.stack(items.features).astype(np.float32),
-        user_ids=users.id,
-        item_ids=items.id,
-    )
-    print(json.dumps({
-        "seconds": each, "busy": busy, "total": times[sweeps][0], "memory": peak,
-        "jvm": watch.parts[0], "python": watch.parts[1],
-    }))  # fmt: skip
     spark.stop()
+    return {"seconds": each, "busy": busy, "total": times[sweeps][0]} | watch.found()
 
 
-def objective_of(found, data: dict[str, np.ndarray], settings: dict) -> float:
+def objective_of(found, data: dict[str, np.ndarray]) -> float:
     """The WALS objective with reg_scaling="count" of given factors."""
     ids = [np.unique(data[name], return_inverse=True) for name in ("user", "item")]
     U, V = found["users"].astype(np.float64), found["items"].astype(np.float64)
@@ -261,7 +265,7 @@ def objective_of(found, data: dict[str, np.ndarray], settings: dict) -> float:
         np.einsum("kd,kd->k", U[rows], V[columns])
         for rows, columns in zip(*(np.array_split(codes, 50) for _, codes in ids), strict=True)
     ])  # fmt: skip
-    w0, reg = settings["background"], settings["reg"]
+    w0, reg = SETTINGS["background"], SETTINGS["reg"]
     penalty = sum(
         float(np.bincount(codes) @ np.einsum("kd,kd->k", X, X)) for (_, codes), X in zip(ids, (U, V), strict=True)
     )
@@ -319,75 +323,150 @@ def shuffled(folder: str) -> dict[str, tuple[int, int]]:
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--interactions", type=int, default=2_000_000)
-    parser.add_argument("--rank", type=int, default=64)
-    parser.add_argument("--sweeps", type=int, default=4)
-    parser.add_argument("--limit", type=int, default=64 * 2**20, help="broadcast_limit of SparkEngine")
-    parser.add_argument("--shuffles", action="store_true", help="only the bytes shuffled at three sizes")
-    parser.add_argument("--only", choices=("ours", "als"))
-    parser.add_argument("--role", choices=("ours", "als"), help=argparse.SUPPRESS)
-    parser.add_argument("--inside", nargs=3, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.shuffles:
-        shuffle_table(arguments.rank)
-        return
-    settings = {"background": 0.05, "reg": 0.003, "reg_scaling": "count"}
-    if arguments.role:
-        address, path, out = arguments.inside
-        run = run_ours if arguments.role == "ours" else run_als
-        run(address, path, arguments.rank, arguments.sweeps, settings, out, arguments.limit)
-        return
+def heap_in_use(folder: str, name: str) -> float:
+    """MB: the largest use of the heap after a collection, over the executors of a contender."""
+    logs = [path.read_text() for path in Path(folder).glob(f"gc-{name}-*.log")]
+    return max((float(found) for log in logs for found in re.findall(r"\d+M->(\d+)M\(", log)), default=0.0)
+
+
+def start(cluster: Cluster, folder: str, role: str, job: dict) -> dict | None:
+    """One contender in a process of its own; None where it failed."""
+    command = [sys.executable, __file__, "--inside", role, cluster.address, folder, json.dumps(job)]
+    try:
+        run = subprocess.run(command, env=cluster.environment, capture_output=True, text=True, timeout=900)
+    except subprocess.TimeoutExpired:
+        print(f"{job['name']}: not done after 900 s")
+        return None
+    if run.returncode:
+        print(f"{job['name']} failed: {run.stderr.strip().splitlines()[-1][:300]}")
+        return None
+    return json.loads(run.stdout.splitlines()[-1]) | {"heap": heap_in_use(folder, job["name"])}
+
+
+def report(name: str, result: dict, value: float) -> None:
+    print(
+        f"{name:12s} sweep {result['seconds']:6.2f} s, {result['busy']:5.2f} s of processor time   whole fit "
+        f"{result['total']:6.1f} s   executor {result['memory']:5.0f} MB (JVM {result['jvm']:.0f}, Python "
+        f"{result['python']:.0f}; heap after collections {result['heap']:.0f})   "
+        f"objective {value:.6g}   load {os.getloadavg()[0]:.1f}",
+        flush=True,
+    )
+
+
+def compare_with_local(data: dict[str, np.ndarray], folder: str, name: str, rank: int, sweeps: int) -> None:
+    """Factors of the same seed after the same sweeps on this machine: |difference| / |factors|, Frobenius norms."""
     import pandas as pd
 
     import halfstep as hs
 
-    data = interactions(arguments.interactions)
-    print(f"{len(data['user']):,} interactions, rank {arguments.rank}, {BLOCKS} blocks, 2 executors of {CORES} core")
+    local = hs.WALS(rank=rank, max_iter=sweeps, tol=0.0, random_state=0, **SETTINGS).fit(pd.DataFrame(data))
+    ours = np.load(f"{folder}/{name}.npz")
+    for side, mine in (("users", local.user_factors_), ("items", local.item_factors_)):
+        distance = np.linalg.norm(ours[side] - mine) / np.linalg.norm(mine)
+        print(f"local and Spark after {sweeps} sweeps, {side}: relative difference of factors {distance:.2e}")
+    print(f"local sweep {local.history_[-1]['seconds'] / local.n_iter_:.2f} s on all cores")
+
+
+def least_memory(cluster: Cluster, folder: str, jobs: dict[str, tuple[str, dict]]) -> None:
+    """The smallest spark.executor.memory with which each contender ends a fit of two sweeps."""
+    for name, (role, job) in jobs.items():
+        for memory in LEAST:
+            result = start(cluster, folder, role, job | {"name": f"{name}-{memory}", "memory": memory, "sweeps": 2})
+            if result:
+                print(
+                    f"{name}: spark.executor.memory={memory} is enough, sweep {result['seconds']:.2f} s, executor "
+                    f"{result['memory']:.0f} MB (JVM {result['jvm']:.0f}, Python {result['python']:.0f})",
+                    flush=True,
+                )
+                break
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--interactions", type=int, default=2_000_000)
+    parser.add_argument("--rank", type=int, default=64)
+    parser.add_argument("--sweeps", type=int, default=5)
+    parser.add_argument("--least", action="store_true", help="also the least executor memory that each can do with")
+    parser.add_argument("--shuffles", action="store_true", help="only the bytes shuffled at three sizes")
+    parser.add_argument("--only", choices=("broadcast", "row-by-row", "ALS", "half"), action="append")
+    parser.add_argument("--inside", nargs=4, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.shuffles:
+        shuffle_table(arguments.rank)
+        return
+    if arguments.inside:
+        role, address, folder, text = arguments.inside
+        job = json.loads(text)
+        run = run_als if role == "als" else run_ours
+        print(json.dumps(run(address, f"{folder}/{job['data']}", f"{folder}/{job['name']}.npz", job)))
+        return
+    import pandas as pd
+
+    data = {count: interactions(count) for count in (arguments.interactions, arguments.interactions // 2)}
+    pairs = data[arguments.interactions]
+    users = len(np.unique(pairs["user"])) * arguments.rank * 4
+    common = {"data": f"{arguments.interactions}.parquet", "rank": arguments.rank, "sweeps": arguments.sweeps,
+              "memory": MEMORY}  # fmt: skip
+    jobs = {
+        "broadcast": ("ours", common | {"limit": max(64 * 2**20, users)}),
+        "row-by-row": ("ours", common | {"limit": users // 2}),
+        "ALS": ("als", common),
+        "half": ("ours", common | {"limit": max(64 * 2**20, users), "data": f"{arguments.interactions // 2}.parquet"}),
+    }
+    print(
+        f"{len(pairs['user']):,} interactions, rank {arguments.rank}, {BLOCKS} blocks, 2 executors of {CORES} core; "
+        f"load {os.getloadavg()[0]:.1f}",
+        flush=True,
+    )
     with tempfile.TemporaryDirectory() as folder:
-        pd.DataFrame(data).to_parquet(f"{folder}/pairs.parquet")
+        for count, frame in data.items():
+            pd.DataFrame(frame).to_parquet(f"{folder}/{count}.parquet")
         os.environ["HALFSTEP_EVENTS"] = f"{folder}/events"
         os.mkdir(f"{folder}/events")
         cluster = Cluster(Path(folder))
         results = {}
         try:
-            for role in ("ours", "als"):
-                if arguments.only in (None, role):
-                    command = [sys.executable, __file__, "--role", role, "--rank", str(arguments.rank)]
-                    command += ["--sweeps", str(arguments.sweeps), "--limit", str(arguments.limit), "--inside"]
-                    command += [cluster.address, f"{folder}/pairs.parquet", f"{folder}/{role}.npz"]
-                    run = subprocess.run(command, env=cluster.environment, capture_output=True, text=True)
-                    if run.returncode:
-                        print(f"{role} failed:\n{run.stderr[-3000:]}")
-                        continue
-                    results[role] = json.loads(run.stdout.splitlines()[-1])
+            for name, (role, job) in jobs.items():
+                if arguments.only in (None, []) or name in arguments.only:
+                    result = start(cluster, folder, role, job | {"name": name})
+                    if result:
+                        results[name] = result
+                        found = data[int(job["data"].removesuffix(".parquet"))]
+                        report(name, result, objective_of(np.load(f"{folder}/{name}.npz"), found))
+            if arguments.least:
+                least_memory(cluster, folder, {name: jobs[name] for name in ("broadcast", "row-by-row", "ALS")})
         finally:
             cluster.stop()
-        for role, result in results.items():
-            found = np.load(f"{folder}/{role}.npz")
-            result["value"] = objective_of(found, data, settings)
-            print(
-                f"{role:5s} sweep {result['seconds']:7.2f} s, {result['busy']:.2f} s of processor time   "
-                f"whole fit {result['total']:7.1f} s   executor "
-                f"{result['memory']:6.0f} MB (JVM {result['jvm']:.0f}, Python {result['python']:.0f})   "
-                f"objective {result['value']:.6g}"
-            )
         for name, (total, later) in shuffled(f"{folder}/events").items():
-            more = f", a sweep {later / (arguments.sweeps - 1) / 2**20:.1f} MB" if later else ""
-            print(f"shuffled by {name}: {total / 2**20:.1f} MB{more}")
-        if "ours" in results:
-            users, items = (count * arguments.rank * 4 / 2**20 for count in results["ours"]["shipped"])
+            if name in results:
+                more = f", a sweep {later / (arguments.sweeps - 1) / 2**20:.1f} MB" if later else ""
+                print(f"shuffled by {name}: {total / 2**20:.1f} MB{more}")
+        summarise(results, arguments.rank)
+        ours = next((name for name in ("broadcast", "row-by-row") if name in results), None)
+        if ours:
+            compare_with_local(pairs, folder, ours, arguments.rank, arguments.sweeps)
+
+
+def summarise(results: dict[str, dict], rank: int) -> None:
+    """The ratios that docs/scale.md speaks of."""
+    for name in ("broadcast", "row-by-row"):
+        if name in results and "ALS" in results:
+            mine, theirs = results[name], results["ALS"]
             print(
-                f"the model of docs/scale.md, rows sent one by one: users {users:.1f} MB, items {items:.1f} MB a sweep"
+                f"{name}: a sweep of ALS takes {theirs['seconds'] / mine['seconds']:.2f} times as long, "
+                f"{theirs['busy'] / mine['busy']:.2f} times the processor time; our executor takes "
+                f"{mine['memory'] / theirs['memory']:.2f} of its memory, "
+                f"{mine['heap'] / theirs['heap']:.2f} of its heap"
             )
-            local = hs.WALS(rank=arguments.rank, max_iter=arguments.sweeps, tol=0.0, random_state=0, **settings)
-            local.fit(pd.DataFrame(data))
-            ours = np.load(f"{folder}/ours.npz")
-            for name, mine in (("users", local.user_factors_), ("items", local.item_factors_)):
-                distance = np.linalg.norm(ours[name] - mine) / np.linalg.norm(mine)
-                print(f"local and Spark, {name}: relative difference of factors {distance:.2e}")
-            print(f"local sweep {local.history_[-1]['seconds'] / local.n_iter_:.2f} s on all cores")
+    if {"broadcast", "half"} <= results.keys():
+        whole, half = results["broadcast"], results["half"]
+        print(
+            f"twice the data: a sweep takes {whole['seconds'] / half['seconds']:.2f} times as long, "
+            f"{whole['busy'] / half['busy']:.2f} times the processor time"
+        )
+    if "row-by-row" in results:
+        users, items = (count * rank * 4 / 2**20 for count in results["row-by-row"]["shipped"])
+        print(f"the model of docs/scale.md, rows sent one by one: users {users:.1f} MB, items {items:.1f} MB a sweep")
 
 
 if __name__ == "__main__":

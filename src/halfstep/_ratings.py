@@ -111,10 +111,15 @@ class Layout:
         """
         if (places >= 0).all():
             return np.ascontiguousarray(rows), places
-        average = rows.mean(axis=0, keepdims=True, dtype=np.float64).astype(rows.dtype)
+        average = self.average(rows.mean(axis=0, dtype=np.float64)).astype(rows.dtype)
+        return np.concatenate([rows, average[None, :]]), np.where(places < 0, len(rows), places)
+
+    def average(self, mean: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The row (d,) that an unseen id gets, from the mean of all rows."""
+        average = mean.copy()
         if self.biases:
-            average[:, self.factors] = 0
-        return np.concatenate([rows, average]), np.where(places < 0, len(rows), places)
+            average[self.factors] = 0
+        return average
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,12 @@ from halfstep.engine.problem import Problem, Solver
 from halfstep.engine.spark import SparkEngine
 from halfstep.engine.spark.cells import DistributedCells
 from halfstep.engine.spark.checkpoint import Files, digest
+from halfstep.engine.spark.chunks import Chunks, read_chunks
+from halfstep.engine.spark.engine import Start
+from halfstep.engine.spark.factors import Factors
 from halfstep.engine.spark.numbering import Numbering, number_ids
 from halfstep.engine.spark.ranking import best_rows
-from halfstep.engine.spark.session import DistributedSession, Factors
+from halfstep.engine.spark.session import DistributedSession
 from halfstep.errors import UnknownIdError, check_number
 from halfstep.frames import choose_columns
 from halfstep.ids import Index
@@ -40,6 +43,7 @@ class DistributedTable:
     items: Numbering
     names: dict[str, str]
     n_rows: int
+    duplicates: str
 
     def weighted(self, factor: float) -> DistributedTable:
         """The same with all weights times `factor`."""
@@ -63,21 +67,17 @@ def read_frame(
     target : column with the targets; None for 1. duplicates : "sum" adds the weights of repeated pairs, "keep" keeps
     each as an observation. splits : whether the cells of one row may be solved in pieces.
     """
+    engine.check_executors()
     source, names = _columns(X, user, item, weight, target)
-    source = source.persist()
-    try:
-        n_rows, fingerprint = _check(source, names)
-        cells, (users, items) = engine.distribute(
-            source, n_rows, fingerprint, duplicates=duplicates, dtype=dtype, splits=splits
-        )
-    finally:
-        source.unpersist()
+    chunks = read_chunks(source, engine.n_blocks, dtype)
+    fingerprint = _check(chunks, names, source.dtypes)
+    cells, (users, items) = engine.distribute(chunks, fingerprint, duplicates=duplicates, splits=splits)
     if not len(cells):
         raise ValueError(f"every weight in column {names['weight']!r} is zero; a fit needs at least one interaction.")
-    return DistributedTable(cells, users, items, names, n_rows)
+    return DistributedTable(cells, users, items, names, chunks.n_rows, duplicates)
 
 
-def encode_column(X: Any, y: Any, loss: Loss) -> tuple[Any, NDArray[Any] | None]:
+def encode_column(X: Any, y: Any, loss: Loss, classes: NDArray[Any] | None = None) -> tuple[Any, NDArray[Any] | None]:
     """X with its column `y` as the loss wants targets, and the two classes of losses that have them."""
     _refuse_other_kinds(X)
     if not isinstance(y, str) or y not in X.columns:
@@ -87,7 +87,7 @@ def encode_column(X: Any, y: Any, loss: Loss) -> tuple[Any, NDArray[Any] | None]
     column = F.col(f"`{y}`")
     if loss.form == "margin":
         found = [row[0] for row in X.where(column.isNotNull()).select(column).distinct().limit(3).collect()]
-        _, classes = loss.encode_targets(np.array(found))
+        _, classes = loss.encode_targets(np.array(found), classes)
         assert classes is not None
         known = F.when(column == F.lit(classes[1].item()), 1.0).when(column == F.lit(classes[0].item()), -1.0)
         return X.withColumn(y, known), classes
@@ -130,29 +130,75 @@ class DistributedModel:
         items = self.table.items.frame.withColumnsRenamed({"position": "column", "id": item})
         return flat.join(users, "row").join(items, "column").select(user, "rank", item, "score")
 
-    def fold_in(self, X: Any) -> Any:
-        """DataFrame (user, factors) of new users from a DataFrame of their interactions, by the exact row problem."""
-        names = self.table.names
-        source, _ = _columns(X, names["user"], names["item"], names.get("weight", False), None)
-        source = source.persist()
-        try:
-            n_rows, fingerprint = _check(source, names)
-            self._refuse_unknown(source)
-            blocks = self.engine.n_blocks
-            users = number_ids(source, "id0", n_rows, blocks, blocks, 0)
-            cells = self.engine.place(
-                source, (users, self.table.items), fingerprint, duplicates="sum", dtype=self.dtype
-            )
-        finally:
-            source.unpersist()
-        new = Factors(users.layout, None, np.zeros((0, self.d), self.dtype))
-        # a copy, whose turns stay its own; "cholesky" makes none
-        pair = [new, replace(self.factors[1])]
+    def fold_in(
+        self,
+        X: Any,
+        *,
+        weight: Any = None,
+        target: str | None = None,
+        scale: float = 1.0,
+        start: Start | None = None,
+        solver: Solver | None = None,
+    ) -> Any:
+        """DataFrame (user, factors) of new users from a DataFrame of their interactions, by the exact row problem.
+
+        weight, target : columns, as in `read_frame`; None is the weight of the fit. scale : times all weights.
+        start : where rows start; None is zero. solver : None is "cholesky", for the squared loss.
+        """
+        names, items = self.table.names, self.table.items
+        weight = names.get("weight", False) if weight is None else weight
+        source, found = _columns(X, names["user"], names["item"], weight, target)
+        chunks = read_chunks(source, self.engine.n_blocks, self.dtype)
+        fingerprint = _check(chunks, found, source.dtypes)
+        asked = items.ask(chunks, 1)
+        _refuse_unknown(*items.unknown(asked))
+        blocks = self.engine.n_blocks
+        users, asked_users = number_ids(chunks, 0, blocks, blocks, 0)
+        cells = self.engine.place(chunks, (users, items), (asked_users, asked), fingerprint, self.table.duplicates)
+        cells = cells if scale == 1.0 else cells.weighted(scale)
+        zero = Factors(cells.context, users.layout, np.zeros((0, self.d), self.dtype))
+        new = zero if start is None else self.engine.made(cells, 0, start)
+        # a copy of the items, whose turns stay its own; these solvers make none
         session = DistributedSession(
-            self.problem_of(cells), pair, Solver("cholesky"), self.d, self.dtype, self.engine.broadcast_limit
+            self.problem_of(cells),
+            [new, replace(self.factors[1])],
+            solver or Solver("cholesky"),
+            self.d,
+            self.dtype,
+            self.engine.broadcast_limit,
         )
         session.half_step(0)
         return self._named(session.factors[0], users, names["user"])
+
+    def scores(
+        self,
+        X: Any,
+        average: Callable[[NDArray[Any]], NDArray[Any]],
+        decode: Callable[[Any], Any],
+        column: str,
+        kind: str,
+    ) -> Any:
+        """The rows of a DataFrame of pairs with one more column: what `decode` makes of the dot product of both rows.
+
+        average : the row that an unseen id gets, from the mean of all rows. column, kind : of the new column.
+        """
+        from pyspark.sql import functions as F
+
+        wanted = [self.table.names[role] for role in _ROLES]
+        _refuse_other_kinds(X)
+        missing = [name for name in wanted if name not in X.columns]
+        if missing:
+            raise ValueError(f"X must have the columns {wanted}, as the fit had; it has {X.columns}.")
+        if column in X.columns:
+            raise ValueError(f"X already has a column {column!r}, the name of what is computed; rename it.")
+        joined, rows = X, []
+        for side, name in enumerate(wanted):
+            place = f"row of side {side}"
+            unseen = F.array(*map(F.lit, average(self.factors[side].mean()).tolist()))
+            joined = joined.join(self.frame(side).withColumnRenamed("factors", place), name, "left")
+            rows.append(F.coalesce(F.col(f"`{place}`").cast("array<double>"), unseen).alias(place))
+        known = joined.select(*[F.col(f"`{name}`") for name in X.columns], *rows)
+        return known.mapInArrow(_scored(self.d, decode, column), f"{_ddl(X)}, `{column}` {kind}")
 
     def write(self, path: str, about: dict[str, Any]) -> None:
         """Parquet folders user_factors and item_factors, and model.json with `about`; the JSON is written last."""
@@ -191,7 +237,7 @@ class DistributedModel:
         for numbering in (self.table.users, self.table.items):
             numbering.unpersist()
         for factors in self.factors:
-            factors.kept.unpersist()
+            factors.unpersist()
 
     def _named(self, factors: Factors, numbering: Numbering, name: str) -> Any:
         starts = factors.layout.starts
@@ -206,15 +252,12 @@ class DistributedModel:
         ids = numbering.frame.withColumnRenamed("id", name)
         return rows.join(ids, "position").select(name, "factors")
 
-    def _refuse_unknown(self, source: Any) -> None:
-        known = self.table.items.frame.withColumnRenamed("id", "id1")
-        unknown = source.select("id1").distinct().join(known, "id1", "left_anti")
-        first = unknown.take(1)
-        if first:
-            raise UnknownIdError(
-                f"{unknown.count()} items of X are unknown to this model, such as {first[0][0]!r}; "
-                "drop their rows, or fit again with them."
-            )
+
+def _refuse_unknown(count: int, first: Any) -> None:
+    if count:
+        raise UnknownIdError(
+            f"{count} items of X are unknown to this model, such as {first!r}; drop their rows, or fit again with them."
+        )
 
 
 def _columns(X: Any, user: Any, item: Any, weight: Any, target: Any) -> tuple[Any, dict[str, str]]:
@@ -257,44 +300,48 @@ def _refuse_other_kinds(X: Any) -> None:
         )
 
 
-def _check(source: Any, names: dict[str, str]) -> tuple[int, str]:
-    """Count what is wrong in one pass, before anything is shuffled. Returns the number of rows and a fingerprint."""
-    from pyspark.sql import functions as F
-
-    def count(condition: Any) -> Any:
-        return F.sum(F.when(condition, 1).otherwise(0))
-
-    def odd(name: str) -> Any:
-        value = F.col(name)
-        return value.isNull() | F.isnan(value) | (F.abs(value) == float("inf"))
-
-    marks = {"n": F.count("*"), "id0": count(F.col("id0").isNull()), "id1": count(F.col("id1").isNull())}
-    if "weight" in names:
-        marks["weight"] = count(odd("weight") | (F.col("weight") < 0))
-    if "target" in names:
-        marks["target"] = count(odd("target"))
-    marks["hash"] = F.sum(F.xxhash64(*source.columns).cast("decimal(38,0)"))
-    found = source.agg(*[value.alias(name) for name, value in marks.items()]).collect()[0].asDict()
-    n = found["n"]
+def _check(chunks: Chunks, names: dict[str, str], dtypes: Any) -> str:
+    """Refuse what cannot be fitted, before anything is numbered. Returns a fingerprint of the data."""
+    n, marks = chunks.n_rows, chunks.marks
     if not n:
         raise ValueError("X has no rows; a fit needs at least one interaction.")
     for side, role in enumerate(_ROLES):
-        if found[f"id{side}"]:
+        missing = sum(mark.missing[side] for mark in marks)
+        if missing:
             raise ValueError(
-                f"{found[f'id{side}']} of {n} {role} ids in column {names[role]!r} are null; drop those rows or give "
-                "them an id."
+                f"{missing} of {n} {role} ids in column {names[role]!r} are null; drop those rows or give them an id."
             )
-    if found.get("weight"):
+    bad = sum(mark.bad_weights for mark in marks)
+    if bad:
         raise ValueError(
-            f"{found['weight']} of {n} weights in column {names['weight']!r} are null, NaN, infinite or negative; "
+            f"{bad} of {n} weights in column {names['weight']!r} are null, NaN, infinite or negative; "
             "weights must be finite and >= 0. Drop those rows or fill them."
         )
-    if found.get("target"):
+    bad = sum(mark.bad_targets for mark in marks)
+    if bad:
         raise ValueError(
-            f"{found['target']} of {n} targets in column {names['target']!r} are null, NaN or infinite; drop "
-            "those rows."
+            f"{bad} of {n} targets in column {names['target']!r} are null, NaN or infinite; drop those rows."
         )
-    return n, digest(f"{n} {found['hash']} {source.dtypes}".encode())
+    return digest(f"{n} {chunks.hash} {dtypes}".encode())
+
+
+def _ddl(X: Any) -> str:
+    return ", ".join(f"`{name}` {kind}" for name, kind in X.dtypes)
+
+
+def _scored(d: int, decode: Callable[[Any], Any], column: str) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """The last two columns, rows of both sides, into one."""
+
+    def run(batches: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in batches:
+            left, right = (values.flatten().to_numpy().reshape(-1, d) for values in batch.columns[-2:])
+            found = decode(np.einsum("kd,kd->k", left, right))
+            names = [*batch.schema.names[:-2], column]
+            yield pa.RecordBatch.from_arrays([*batch.columns[:-2], pa.array(found)], names=names)
+
+    return run
 
 
 def _expanded(dtype: Any, d: int) -> Callable[[Iterable[Any]], Iterator[Any]]:

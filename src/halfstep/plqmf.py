@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Self
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +36,9 @@ from halfstep.observations import Observations
 from halfstep.persistence import Saved
 from halfstep.plots import PLQMFPlots
 from halfstep.tables import Table, pattern_from_saved
+
+if TYPE_CHECKING:
+    from halfstep.distributed import DistributedModel
 
 Floats = NDArray[np.float64]
 
@@ -81,7 +86,7 @@ class PLQMF(PLQMFPlots, FactorModel):
     random_state, max_seconds, callbacks, verbose : as in `WALS`.
     engine : where half-steps run; None is this machine, `halfstep.engine.spark.SparkEngine` a cluster. There X is a
         Spark DataFrame, `y` and `sample_weight` name its columns, factors come as DataFrames (id, factors, bias), and
-        `collect` gives the model that predicts.
+        `predict` and `transform` take and give DataFrames.
 
     Attributes
     ----------
@@ -214,13 +219,16 @@ class PLQMF(PLQMFPlots, FactorModel):
             model.classes_ = self.classes_
         return model
 
-    def transform(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Folded:
+    def transform(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fold new users in: each is solved exactly against the fitted items, under the loss and penalty of the fit.
 
         X : (N, 2) pairs, whose users may have any ids and whose items must be known. y, sample_weight : as in `fit`.
-        A user of the fit, given the same pairs again, gets the fitted row.
+        A user of the fit, given the same pairs again, gets the fitted row. After a fit by `SparkEngine` X is a Spark
+        DataFrame, `y` and `sample_weight` name its columns, and the answer is a DataFrame (user, factors, bias).
         """
         check_is_fitted(self)
+        if self._cluster is not None:
+            return self._fold_in_on_cluster(self._cluster, X, y, sample_weight)
         loss = self._loss()
         users, items = pairs_from(X)
         index, rows = encode(users, "user")
@@ -244,25 +252,49 @@ class PLQMF(PLQMFPlots, FactorModel):
         factors, bias = self._layout().apart(0, own)
         return Folded(index.ids, factors, bias)
 
+    def _fold_in_on_cluster(self, cluster: DistributedModel, X: Any, y: Any, sample_weight: Any) -> Any:
+        from halfstep.distributed import encode_column
+
+        X, _ = encode_column(X, y, self._loss(), getattr(self, "classes_", None))
+        rows = cluster.fold_in(
+            X,
+            weight=False if sample_weight is None else sample_weight,
+            target=y,
+            scale=self.C_,
+            start=replace(self._start(), scale=0.0),
+            solver=Solver(tolerance=self.row_tol or LAST_GAP),
+        )
+        return self._layout().apart_frame(0, rows)
+
     # ------------------------------------------------------------------ answers
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Any) -> Any:
         """Scores p_u.q_i + a_u + b_i of pairs, (N,).
 
         An unseen user or item counts as an average one. With biases that is the mean bias of its side and no factors,
-        so that the bias of the known side remains; without biases it is the mean of the factors of its side.
+        so that the bias of the known side remains; without biases it is the mean of the factors of its side. After a
+        fit by `SparkEngine` X is a Spark DataFrame, and the answer X with one more column, "score".
         """
         check_is_fitted(self)
+        if self._cluster is not None:
+            return self._cluster.scores(X, self._layout().average, np.asarray, "score", "double")
         users, items = pairs_from(X)
         left, rows = self._layout().with_average(self._user_rows, self._users.find(users))
         right, columns = self._layout().with_average(self._item_rows, self._items.find(items))
         scores = _core.pair_scores(left, right, rows, columns, n_threads=thread_count(self.n_threads))
         return np.asarray(scores, np.float64)
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """What the scores stand for, (N,): numbers, probabilities (Bernoulli), rates (Poisson) or classes."""
-        scores = self.decision_function(X)
-        return self._loss().decode(scores, getattr(self, "classes_", None))
+    def predict(self, X: Any) -> Any:
+        """What the scores stand for, (N,): numbers, probabilities (Bernoulli), rates (Poisson) or classes.
+
+        After a fit by `SparkEngine` X is a Spark DataFrame, and the answer X with one more column, "prediction".
+        """
+        check_is_fitted(self)
+        decode = partial(self._loss().decode, classes=getattr(self, "classes_", None))
+        if self._cluster is not None:
+            kind = {"f": "double", "i": "long", "b": "boolean"}.get(decode(np.zeros(1)).dtype.kind, "string")
+            return self._cluster.scores(X, self._layout().average, decode, "prediction", kind)
+        return decode(self.decision_function(X))
 
     @available_if(_is_logistic)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:

@@ -7,9 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit
 
 from halfstep._losses.base import Floats, Loss
+
+
+def expit(z: ArrayLike) -> Floats:
+    """1 / (1 + e^-z). SciPy is loaded when first asked: executors of a cluster solve rows without it."""
+    from scipy import special
+
+    return np.asarray(special.expit(z))
 
 
 @dataclass(frozen=True)

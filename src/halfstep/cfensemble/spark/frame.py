@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from halfstep.cfensemble.inputs import Rows
 from halfstep.cfensemble.spark import is_spark_frame
 from halfstep.cfensemble.table import Scale, Table, make_table
-from halfstep.engine.spark.cells import kept
+from halfstep.engine.spark.moves import kept
 from halfstep.predictions import Floats, PredictionWarning, check_predictions
 from halfstep.weights import CellWeights
 

@@ -18,7 +18,7 @@ from halfstep.cfensemble.factors import FusionFactors
 from halfstep.cfensemble.parts import PartSums, SiteSums
 from halfstep.cfensemble.spark.frame import RowBlock
 from halfstep.cfensemble.start import StartSums
-from halfstep.engine.spark.cells import kept
+from halfstep.engine.spark.moves import kept
 from halfstep.engine.spark.sums import tree_sum
 from halfstep.predictions import Codes, Floats
 

@@ -1,50 +1,22 @@
 """Cells on a cluster: shuffled once into blocks of both orientations, with the routes that factor rows will take.
 
-Knows RDDs and layouts, not what is solved. Every RDD of a side has the partitions of its layout, and its partition p
-holds at most one block, under the key p; so RDDs of one side are put together without a shuffle.
+Knows RDDs and layouts, not what is solved. Partition p of an RDD of a side holds at most one block, under the key p.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from halfstep.engine.spark.chunks import Chunk, Chunks
 from halfstep.engine.spark.layout import Ints, Layout
-from halfstep.engine.spark.tasks import CellBlock, PerRow, build_block
-from halfstep.observations import Values
-
-_FLUSH_CELLS = 2_000_000  # cells a task holds before it sends them off
-_SCATTERED = "side int, partition int, rows binary, others binary, weights binary, targets binary"
-
-
-def by_number(key: int) -> int:
-    """The partitioner of every RDD here. One function object, so that Spark sees that they agree."""
-    return key
-
-
-def keyed(rdd: Any, partitions: int) -> Any:
-    """(partition, value) pairs brought to their partitions."""
-    return rdd.partitionBy(partitions, by_number)
-
-
-def together(rdds: list[Any]) -> Any:
-    """Partition p of all of them, one after another; no shuffle, because they are partitioned alike."""
-    united = rdds[0].context.union(rdds) if len(rdds) > 1 else rdds[0]
-    if united.getNumPartitions() != rdds[0].getNumPartitions():
-        raise AssertionError("RDDs of one side must have the same partitioner")  # pragma: no cover
-    return united
-
-
-def kept(rdd: Any) -> Any:
-    """Persist an RDD, in the form in which a shuffle leaves one: `together` would otherwise send every block through a
-    Python worker once more, only to pack it alike."""
-    from pyspark import StorageLevel
-    from pyspark.serializers import BatchedSerializer, CPickleSerializer
-
-    return rdd._reserialize(BatchedSerializer(CPickleSerializer())).persist(StorageLevel.MEMORY_AND_DISK)
+from halfstep.engine.spark.moves import kept, keyed, together
+from halfstep.engine.spark.numbering import Reply, rows_of_chunks
+from halfstep.engine.spark.tasks import CellBlock, Part, PerRow, Route, build_block
+from halfstep.observations import MAX_INDEX, Values
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +24,7 @@ class DistributedCells:
     """What `Observations` is on one machine: the cells of an (n, m) matrix.
 
     blocks : for each side, RDD of (partition, CellBlock).
-    routes : for each side, RDD of (block, {partition of the other side: places in the block that it needs}).
+    routes : for each side, RDD of (block, Route): which of its rows go to which partition of the other side.
     long_counts : for each side, cells of its long rows.
     shipped : for each side, how many of its rows are sent when the other side is solved, counted once a receiver.
     fingerprint : of the data, the same for the same cells in any order.
@@ -104,19 +76,15 @@ class DistributedCells:
 
 
 def distribute(
-    numbered: Any, layouts: tuple[Layout, Layout], duplicates: str, dtype: Any, fingerprint: str
+    chunks: Chunks, replies: tuple[Any, Any], layouts: tuple[Layout, Layout], duplicates: str, fingerprint: str
 ) -> DistributedCells:
-    """Cells from a DataFrame (row0, row1[, weight][, target]) of row numbers."""
-    optional = [name for name in ("weight", "target") if name in numbered.columns]
-    scattered = kept(numbered.select("row0", "row1", *optional).mapInArrow(_scatter(layouts, optional), _SCATTERED).rdd)
-    blocks = tuple(_blocks(scattered, side, layouts, duplicates, dtype) for side in (0, 1))
+    """Cells from chunks and the row numbers of their ids, RDDs of (home of a chunk, Reply)."""
+    numbered = together([chunks.rdd, *replies])
+    blocks = tuple(_blocks(numbered, side, layouts, duplicates, chunks.dtype) for side in (0, 1))
     sizes = [dict(rdd.mapValues(_size).collect()) for rdd in blocks]
     routes = tuple(_routes(blocks[1 - side], layouts[side]) for side in (0, 1))
-    for rdd in routes:
-        rdd.count()
-    scattered.unpersist()
     return DistributedCells(
-        numbered.sparkSession.sparkContext,
+        chunks.rdd.context,
         layouts,
         blocks,
         routes,
@@ -128,90 +96,62 @@ def distribute(
     )
 
 
-def _scatter(layouts: tuple[Layout, Layout], optional: list[str]) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Cells to the partitions of both orientations, as packed arrays."""
-
-    def run(batches: Iterable[Any]) -> Iterator[Any]:
-        waiting: list[Any] = []
-        count = 0
-        for batch in batches:
-            waiting.append(batch)
-            count += batch.num_rows
-            if count >= _FLUSH_CELLS:
-                yield from _sent(waiting, layouts, optional)
-                waiting, count = [], 0
-        if count:
-            yield from _sent(waiting, layouts, optional)
-
-    return run
-
-
-def _sent(batches: list[Any], layouts: tuple[Layout, Layout], optional: list[str]) -> Iterator[Any]:
-    import pyarrow as pa
-
-    table = pa.Table.from_batches(batches)
-    columns = {name: table.column(name).to_numpy() for name in table.column_names}
-    pair = columns["row0"], columns["row1"]
-    for side in (0, 1):
-        parts = layouts[side].partition_of(pair[side], pair[1 - side], layouts[1 - side])
-        order = np.argsort(parts, kind="stable")
-        targets, starts = np.unique(parts[order], return_index=True)
-        packed = {
-            "rows": pair[side],
-            "others": pair[1 - side],
-            "weights": columns.get("weight"),
-            "targets": columns.get("target"),
-        }
-        cut = {
-            name: [None] * len(targets)
-            if values is None
-            else [part.tobytes() for part in np.split(values[order], starts[1:])]
-            for name, values in packed.items()
-        }
-        yield pa.RecordBatch.from_arrays(
-            [
-                pa.array(np.full(len(targets), side, np.int32)),
-                pa.array(targets.astype(np.int32)),
-                *[pa.array(cut[name], pa.binary()) for name in packed],
-            ],
-            names=["side", "partition", *packed],
-        )
-
-
-def _blocks(scattered: Any, side: int, layouts: tuple[Layout, Layout], duplicates: str, dtype: Any) -> Any:
+def _blocks(numbered: Any, side: int, layouts: tuple[Layout, Layout], duplicates: str, dtype: Any) -> Any:
     own, other = layouts[side], layouts[1 - side]
 
-    def unpack(row: Any) -> Any:
-        return row.partition, (
-            np.frombuffer(row.rows, np.int64),
-            np.frombuffer(row.others, np.int64),
-            None if row.weights is None else np.frombuffer(row.weights, np.float64),
-            None if row.targets is None else np.frombuffer(row.targets, np.float64),
-        )
+    def scatter(items: Iterator[Any]) -> Iterator[tuple[int, Part]]:
+        waiting: list[Chunk] = []
+        replies: list[Reply] = []
+        for _, item in items:
+            (replies if isinstance(item, Reply) else waiting).append(item)
+        rows_of = rows_of_chunks(replies)
+        for chunk in waiting:
+            pair = [rows_of(chunk, k)[chunk.codes[k]] for k in (0, 1)]
+            if len(pair[0]):  # all weights of a chunk may be zero
+                yield from _cut(chunk, pair[side], pair[1 - side], own, other)
 
-    def build(partition: int, items: Iterator[Any]) -> Iterator[tuple[int, CellBlock]]:
-        parts = [part for _, part in items]
+    def build(partition: int, items: Iterator[tuple[int, Part]]) -> Iterator[tuple[int, CellBlock]]:
+        parts = sorted((part for _, part in items), key=lambda part: part.number)
         yield partition, build_block(partition, parts, own, other, duplicates, dtype)
 
-    chosen = scattered.filter(lambda row: row.side == side).map(unpack)
-    return kept(keyed(chosen, own.partitions).mapPartitionsWithIndex(build, preservesPartitioning=True))
+    scattered = keyed(numbered.mapPartitions(scatter), own.partitions)
+    return kept(scattered.mapPartitionsWithIndex(build, preservesPartitioning=True))
+
+
+def _cut(chunk: Chunk, rows: Ints, others: Ints, own: Layout, other: Layout) -> Iterator[tuple[int, Part]]:
+    """The cells of a chunk, by the partitions they belong to."""
+    partitions = own.partition_of(rows, others, other)
+    order = np.argsort(partitions, kind="stable")
+    found, starts = np.unique(partitions[order], return_index=True)
+
+    def split(values: Any) -> Any:
+        return [None] * len(found) if values is None else np.split(values[order], starts[1:])
+
+    columns = [
+        split(values) for values in (_narrow(rows, own.n), _narrow(others, other.n), chunk.weights, chunk.targets)
+    ]
+    for partition, *arrays in zip(found.tolist(), *columns, strict=True):
+        yield partition, Part(chunk.number, *arrays)
+
+
+def _narrow(rows: Ints, n: int) -> Ints:
+    """Row numbers in 4 bytes each, where they fit."""
+    return rows.astype(np.int32) if n <= MAX_INDEX else rows
 
 
 def _routes(blocks: Any, layout: Layout) -> Any:
     """Where the rows of each block of a side have to go, from what the blocks of the other side need."""
 
-    def wanted(item: tuple[int, CellBlock]) -> Iterator[tuple[int, Any]]:
+    def wanted(item: tuple[int, CellBlock]) -> Iterator[tuple[int, Route]]:
         partition, block = item
         owners = layout.block_of(block.needed)
         sources, starts = np.unique(owners, return_index=True)
-        for source, rows in zip(sources.tolist(), np.split(block.needed, starts[1:]), strict=False):
-            yield source, (partition, (rows - layout.starts[source]).astype(np.int32))
+        for source, start, rows in zip(
+            sources.tolist(), starts.tolist(), np.split(block.needed, starts[1:]), strict=False
+        ):
+            yield source, Route(partition, start, (rows - layout.starts[source]).astype(np.int32))
 
-    def gather(partition: int, items: Iterator[Any]) -> Iterator[Any]:
-        yield partition, dict(sorted((to for _, to in items), key=lambda to: to[0]))
-
-    asked = keyed(blocks.flatMap(wanted), layout.partitions)
-    return kept(asked.mapPartitionsWithIndex(gather, preservesPartitioning=True))
+    return kept(keyed(blocks.flatMap(wanted), layout.partitions))
 
 
 class Size(NamedTuple):

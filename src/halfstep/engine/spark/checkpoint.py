@@ -19,10 +19,13 @@ from typing import Any
 import numpy as np
 
 from halfstep.engine.alternate import Record
+from halfstep.engine.local import keeps_duals
 from halfstep.engine.problem import Problem, Solver
-from halfstep.engine.spark.cells import DistributedCells, kept, keyed
+from halfstep.engine.spark.cells import DistributedCells
+from halfstep.engine.spark.factors import Factors, held, let_go
 from halfstep.engine.spark.layout import described
-from halfstep.engine.spark.session import DistributedSession, Factors
+from halfstep.engine.spark.moves import kept, keyed
+from halfstep.engine.spark.session import DistributedSession
 from halfstep.engine.spark.tasks import PerRow, Rows, Summary
 
 _BLOCKS = "block int, n int, d int, values binary, duals binary"
@@ -86,10 +89,9 @@ class Checkpoints:
         self.files.write(f"{name}/state.json", json.dumps(state))
         if before is not None and before != name:
             self.files.delete(before)
-        old = [factors.kept for factors in session.factors]
+        old = held(session.factors)
         self._load(session, name)
-        for rdd in old:
-            rdd.unpersist()
+        let_go(old, session.factors)
 
     def _load(self, session: DistributedSession, name: str) -> list[Record]:
         """Put the factors of a checkpoint into a session; returns the sweeps that led to them."""
@@ -98,9 +100,14 @@ class Checkpoints:
             layout = session.factors[side].layout
             frame = self.spark.read.schema(_BLOCKS).parquet(f"{self.folder}/{name}/side{side}")
             rows = keyed(frame.rdd.map(_unpacked(session.dtype)), layout.partitions)
-            session.factors[side] = Factors(
-                layout, kept(rows), array_of(saved["long"], session.dtype), [], array_of(saved["gram"]), saved["cost"]
-            )
+            found = Factors(self.spark.sparkContext, layout, array_of(saved["long"], session.dtype), kept=kept(rows))
+            found.gram, found.cost, found.depth = array_of(saved["gram"]), saved["cost"], 1
+            if session.is_broadcast(side):
+                found.values = found.toarray_of()
+                if not keeps_duals(session.problem):
+                    found.kept.unpersist()
+                    found.kept = None
+            session.factors[side] = found
         history: list[Record] = state["history"]
         return history
 
@@ -146,7 +153,8 @@ def _packed(factors: Factors) -> Any:
     """Rows for a DataFrame: the blocks of one side with turns applied. Long rows travel in the state."""
     from halfstep.engine.spark import tasks
 
-    bases = factors.bases
+    found = factors.rows()
+    bases = factors.bases  # after rows(), which may have brought them up to date
 
     def pack(item: tuple[int, Rows]) -> tuple[int, int, int, bytearray, bytearray | None]:
         block, rows = item
@@ -154,7 +162,7 @@ def _packed(factors: Factors) -> Any:
         duals = None if rows.duals is None else bytearray(rows.duals.tobytes())
         return block, *values.shape, bytearray(values.tobytes()), duals
 
-    return factors.rows().map(pack)
+    return found.map(pack)
 
 
 def _unpacked(dtype: Any) -> Callable[[Any], tuple[int, Rows]]:

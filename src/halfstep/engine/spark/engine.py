@@ -14,11 +14,14 @@ from halfstep.engine.initial import initial_scale, random_rows
 from halfstep.engine.local import gram_matrix
 from halfstep.engine.problem import Problem, Solver
 from halfstep.engine.spark import tasks
-from halfstep.engine.spark.cells import DistributedCells, distribute, kept, keyed
+from halfstep.engine.spark.cells import DistributedCells, distribute
 from halfstep.engine.spark.checkpoint import Checkpoints, fingerprint_of
+from halfstep.engine.spark.chunks import Chunks
+from halfstep.engine.spark.factors import Factors, partitions_of
+from halfstep.engine.spark.moves import kept, keyed
 from halfstep.engine.spark.numbering import Numbering, number_ids
-from halfstep.engine.spark.session import DistributedSession, Factors, tree_sum
-from halfstep.engine.spark.tasks import Array, Summary
+from halfstep.engine.spark.session import DistributedSession, fits
+from halfstep.engine.spark.tasks import Array
 from halfstep.errors import check_number, require
 
 _MIN_SPLIT = 8192  # cells; a shorter row is never worth a second round trip
@@ -108,31 +111,26 @@ class SparkEngine:
     # ------------------------------------------------------------------ data
 
     def distribute(
-        self, source: Any, n_rows: int, fingerprint: str, *, duplicates: str, dtype: Any, splits: bool
+        self, chunks: Chunks, fingerprint: str, *, duplicates: str, splits: bool
     ) -> tuple[DistributedCells, tuple[Numbering, Numbering]]:
-        """Cells and numberings of both sides from a checked DataFrame (id0, id1[, weight][, target]).
-
-        n_rows : its rows. splits : whether long rows may be cut into pieces.
-        """
-        self.check_executors()
+        """Cells and numberings of both sides from checked chunks. splits : whether long rows may be cut into pieces."""
         blocks = self.n_blocks
-        split = (self.split or max(_MIN_SPLIT, n_rows // (2 * blocks))) if splits else 0
-        numberings = (
-            number_ids(source, "id0", n_rows, blocks, blocks, split),
-            number_ids(source, "id1", n_rows, blocks, blocks, split),
-        )
-        return self.place(source, numberings, fingerprint, duplicates=duplicates, dtype=dtype), numberings
+        split = (self.split or max(_MIN_SPLIT, chunks.n_rows // (2 * blocks))) if splits else 0
+        (users, asked0), (items, asked1) = (number_ids(chunks, side, blocks, blocks, split) for side in (0, 1))
+        return self.place(chunks, (users, items), (asked0, asked1), fingerprint, duplicates), (users, items)
 
     def place(
-        self, source: Any, numberings: tuple[Numbering, Numbering], fingerprint: str, *, duplicates: str, dtype: Any
+        self,
+        chunks: Chunks,
+        numberings: tuple[Numbering, Numbering],
+        asked: tuple[Any, Any],
+        fingerprint: str,
+        duplicates: str,
     ) -> DistributedCells:
-        """Cells of a DataFrame whose ids are numbered already. A weight of zero is an unobserved cell."""
-        numbered = source.where("weight > 0") if "weight" in source.columns else source
-        for side, numbering in enumerate(numberings):
-            found = numbering.frame.withColumnsRenamed({"id": f"id{side}", "position": f"row{side}"})
-            numbered = numbered.join(found, f"id{side}")
+        """Cells of chunks whose ids are numbered already; `asked` are their ids, see `Numbering.ask`."""
+        first, second = (numberings[side].replies(asked[side], side, chunks.partitions) for side in (0, 1))
         layouts = (numberings[0].layout, numberings[1].layout)
-        return distribute(numbered, layouts, duplicates, dtype, fingerprint)
+        return distribute(chunks, (first, second), layouts, duplicates, fingerprint)
 
     def check_executors(self) -> None:
         """Raise unless the executors can import this version of halfstep."""
@@ -168,15 +166,49 @@ class SparkEngine:
         gram = problem.background > 0
         if isinstance(start, list):
             d, dtype = start[0].shape[1], start[0].dtype
-            factors = [_given_factors(cells, side, start[side], gram) for side in (0, 1)]
+            factors = [self._given(cells, side, start[side], gram) for side in (0, 1)]
         else:
             d, dtype = start.d, start.dtype
-            factors = [_made_factors(cells, side, start, gram) for side in (0, 1)]
+            factors = [self.made(cells, side, start, gram) for side in (0, 1)]
         session = DistributedSession(problem, factors, solver, d, dtype, self.broadcast_limit)
         if self.checkpoint is not None:
             mark = fingerprint_of(problem, cells, solver, start)
             Checkpoints(self.spark, self.checkpoint, self.every, mark).attach(session, self.resume)
         return session
+
+    def _given(self, cells: DistributedCells, side: int, values: Array, gram: bool) -> Factors:
+        """Factors that start from an (n, d) array."""
+        layout = cells.layouts[side]
+        if len(values) != layout.n:
+            raise ValueError(f"factors of side {side} have {len(values)} rows; the cells have {layout.n}.")
+        if fits(layout.n, values.shape[1], values.dtype, self.broadcast_limit):
+            known = gram_matrix(values, 1) if gram else None
+            return Factors(cells.context, layout, values[layout.long].copy(), values, gram=known)
+        blocks = [(b, values[layout.starts[b] : layout.starts[b + 1]]) for b in range(layout.blocks)]
+        rows = keyed(cells.context.parallelize(blocks, layout.blocks), layout.partitions).map(
+            lambda item: (item[0], tasks.starting(item[1], layout, item[0], gram)), preservesPartitioning=True
+        )
+        return _summed(cells.context, layout, rows, values[layout.long].copy(), gram)
+
+    def made(self, cells: DistributedCells, side: int, start: Start, gram: bool = False) -> Factors:
+        """Factors whose rows are made where they are needed."""
+        layout, d, dtype = cells.layouts[side], start.d, start.dtype
+        if start.rows(side, 0, 0) is None:
+            return Factors(cells.context, layout, np.zeros((len(layout.long), d), dtype))
+        if fits(layout.n, d, dtype, self.broadcast_limit):
+            whole = start.rows(side, 0, layout.n)
+            assert whole is not None
+            return self._given(cells, side, whole, gram)
+
+        def fill(block: int, _: Iterator[Any]) -> Iterator[Any]:
+            if block < layout.blocks:
+                values = start.rows(side, *layout.range_of(block))
+                assert values is not None
+                yield block, tasks.starting(values, layout, block, gram)
+
+        rows = partitions_of(cells.context, layout).mapPartitionsWithIndex(fill, preservesPartitioning=True)
+        long: list[Any] = [start.rows(side, int(p), int(p) + 1) for p in layout.long]
+        return _summed(cells.context, layout, rows, np.concatenate([np.zeros((0, d), dtype), *long]), gram)
 
 
 def _version(_: int) -> str:
@@ -190,38 +222,10 @@ def _is_classic(spark: Any) -> bool:
         return False
 
 
-def _made_factors(cells: DistributedCells, side: int, start: Start, gram: bool) -> Factors:
-    layout, d, dtype = cells.layouts[side], start.d, start.dtype
-    if start.rows(side, 0, 0) is None:
-        return Factors(layout, None, np.zeros((len(layout.long), d), dtype))
-
-    def fill(block: int, _: Iterator[Any]) -> Iterator[Any]:
-        if block < layout.blocks:
-            first, last = layout.range_of(block)
-            values = start.rows(side, first, last)
-            assert values is not None
-            yield block, tasks.starting(values, layout, block, gram)
-
-    numbers = cells.context.parallelize([(p, None) for p in range(layout.partitions)], layout.partitions)
-    rows = keyed(numbers, layout.partitions).mapPartitionsWithIndex(fill, preservesPartitioning=True)
-    long: list[Any] = [start.rows(side, int(p), int(p) + 1) for p in layout.long]
-    return _summed(layout, rows, np.concatenate([np.zeros((0, d), dtype), *long]), gram)
-
-
-def _given_factors(cells: DistributedCells, side: int, values: Array, gram: bool) -> Factors:
-    layout = cells.layouts[side]
-    if len(values) != layout.n:
-        raise ValueError(f"factors of side {side} have {len(values)} rows; the cells have {layout.n}.")
-    blocks = [(b, values[layout.starts[b] : layout.starts[b + 1]]) for b in range(layout.blocks)]
-    rows = keyed(cells.context.parallelize(blocks, layout.blocks), layout.partitions).map(
-        lambda item: (item[0], tasks.starting(item[1], layout, item[0], gram)), preservesPartitioning=True
-    )
-    return _summed(layout, rows, values[layout.long].copy(), gram)
-
-
-def _summed(layout: Any, rows: Any, long: Array, gram: bool) -> Factors:
-    factors = Factors(layout, kept(rows), long)
+def _summed(context: Any, layout: Any, rows: Any, long: Array, gram: bool) -> Factors:
+    factors = Factors(context, layout, long, kept=kept(rows), depth=1)
     if gram:
-        total = tree_sum(factors.rows().mapValues(lambda found: found.summary), layout.blocks)
-        factors.gram = (total + Summary(gram=gram_matrix(long, 1))).gram
+        found = factors.rows().mapValues(lambda rows: rows.summary.gram).collect()
+        whole = [found for _, found in sorted(found, key=lambda pair: pair[0])]
+        factors.gram = sum(whole, start=gram_matrix(long, 1))
     return factors

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from halfstep import _core
-from halfstep.engine.spark.cells import DistributedCells, kept, keyed, together
+from halfstep.engine.spark.cells import DistributedCells
+from halfstep.engine.spark.factors import Factors
 from halfstep.engine.spark.layout import Ints
-from halfstep.engine.spark.session import Factors
+from halfstep.engine.spark.moves import kept, keyed, together
 from halfstep.engine.spark.tasks import Array, CellBlock
 from halfstep.observations import Observations
 
@@ -67,8 +68,11 @@ def _chunks(factors: Factors, limit: int, context: Any) -> Iterator[tuple[int, A
         last = first + 1
         while last < layout.blocks and (layout.starts[last + 1] - layout.starts[first]) * width <= limit:
             last += 1
-        parts = context.runJob(blocks.values(), list, list(range(first, last)))
-        yield int(layout.starts[first]), np.ascontiguousarray(np.concatenate(parts))
+        if factors.values is not None:
+            values = factors.values[layout.starts[first] : layout.starts[last]]
+        else:
+            values = np.concatenate(context.runJob(blocks.values(), list, list(range(first, last))))
+        yield int(layout.starts[first]), np.ascontiguousarray(values)
         first = last
 
 

@@ -1,71 +1,29 @@
-"""Half-steps on a cluster. The factors stay in the executors; the driver holds d x d matrices and the few long rows.
+"""Half-steps on a cluster. A side that fits under the broadcast limit is held whole by the driver and sent to every
+executor; a larger one stays in the executors, and of it the driver holds d x d matrices and the few long rows.
 
 A half-step is one job: rows of the other side travel (broadcast where they are few, else each row once to each
-partition that needs it), every partition runs the core on its cells, and Gram matrices and sums come back up a tree.
+partition that needs it), every partition runs the core on its cells, and what the driver needs comes with the job.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halfstep.engine.alternate import Callback, Record
-from halfstep.engine.local import gram_matrix, refuse_failed, symmetric_eigen, wants_rotation
+from halfstep.engine.local import gram_matrix, keeps_duals, refuse_failed, symmetric_eigen, wants_rotation
 from halfstep.engine.problem import Problem, Side, Solver
 from halfstep.engine.spark import tasks
-from halfstep.engine.spark.cells import DistributedCells, kept, keyed, together
-from halfstep.engine.spark.layout import Layout
+from halfstep.engine.spark.cells import DistributedCells
+from halfstep.engine.spark.factors import Factors, held, let_go
+from halfstep.engine.spark.moves import Tally, evaluate, kept, kept_twice, keyed, together
 from halfstep.engine.spark.tasks import Array, PerRow, Piece, Rows, SidePart, Step, Summary
 
-_FAN = 32  # summaries that one task of the tree adds up
-
-
-@dataclass
-class Factors:
-    """The rows of one side.
-
-    kept : RDD of (block, Rows), persisted, None while all rows are zero. It may hold pieces of long rows too.
-    long : (L, d) values of the long rows, on the driver.
-    bases : turns that are still to be applied to the rows of `kept`, in order.
-    gram, cost : of all rows, turns applied.
-    """
-
-    layout: Layout
-    kept: Any
-    long: Array
-    bases: list[Array] = field(default_factory=list)
-    gram: NDArray[np.float64] | None = None
-    cost: float = 0.0
-
-    def rows(self) -> Any:
-        return self.kept.filter(lambda item: isinstance(item[1], Rows))
-
-    def blocks(self) -> Any:
-        """RDD of (block, values) with long rows in their places and turns applied."""
-        layout, bases, long = self.layout, self.bases, self.long
-
-        def whole(item: tuple[int, Rows]) -> tuple[int, Array]:
-            block, rows = item
-            values = tasks.rotated(rows.values, bases)
-            numbers, places = layout.long_in(block)
-            values[places] = long[numbers]
-            return block, values
-
-        return self.rows().map(whole, preservesPartitioning=True)
-
-    def to_array(self) -> Array:
-        """All rows on the driver, (n, d)."""
-        parts = sorted(self.blocks().collect(), key=lambda item: item[0])
-        return np.concatenate([values for _, values in parts])
-
-    def turn(self, basis: Array) -> None:
-        """Every row times `basis`; nothing moves until the rows are next read."""
-        self.bases = [*self.bases, basis]
-        self.long = tasks.rotated(self.long.copy(), [basis])
+_CHAIN = 6  # half-steps made one from the other, before rows are kept twice and what led to them is forgotten
 
 
 class DistributedSession:
@@ -85,31 +43,27 @@ class DistributedSession:
     # ------------------------------------------------------------------ what the loop asks for
 
     def half_step(self, side: int, evaluate: bool = False) -> dict[str, float]:
-        own = self.factors[side]
+        own, other = self.factors[side], self.factors[1 - side]
         spectrum = self._rotate(side) if wants_rotation(self.problem, self.solver, self.d) else None
+        reads_old = self._reads_old(side, evaluate)
+        fixed = other.share() if other.values is not None else None
+        before = own.share(turned=False) if reads_old and own.kept is None else None
         step = self._step(side, spectrum, evaluate)
-        inputs, fixed = self._inputs(side, evaluate)
-        shared = self.cells.context.broadcast(step)
-
-        def run(items: Iterator[Any]) -> Iterator[Any]:
-            step = shared.value
-            partition, block, gathered, old, part = tasks.assemble(items, step, None if fixed is None else fixed.value)
-            yield partition, tasks.solve(step, partition, block, gathered, old, part)
-
-        solved = kept(inputs.mapPartitions(run, preservesPartitioning=True))
-        new = Factors(own.layout, solved, own.long)
-        total = tree_sum(new.rows().mapValues(lambda rows: rows.summary), own.layout.blocks)
+        inputs = self._inputs(side, reads_old)
+        new, reports = self._solve(side, step, inputs, fixed, before, reads_old)
+        total = _in_order(reports)
         if len(own.layout.long):
-            new.long, from_long = self._solve_long(side, step, solved)
+            new.long, from_long = self._solve_long(side, step, reports)
             total += from_long
+            if new.values is not None:
+                new.values[own.layout.long] = new.long
             if evaluate:
                 total += self._evaluate_long(replace(step, long_own=new.long), inputs, fixed)
         refuse_failed(side, total.sums)
         new.gram, new.cost = total.gram, total.cost
+        old = held(self.factors)
         self.factors[side] = new
-        if own.kept is not None:
-            own.kept.unpersist()
-        # Broadcasts stay: a lost partition is made again from them, and one taken back is not always sent anew.
+        let_go(old, self.factors)
         return total.sums
 
     def penalty(self, side: int) -> float:
@@ -157,37 +111,77 @@ class DistributedSession:
             own_bases=own.bases,
             long_own=own.long,
             long_other=other.long,
+            long_places=other.layout.long,
             evaluate=evaluate,
         )
 
-    def _inputs(self, side: int, evaluate: bool) -> tuple[Any, Any]:
-        """An RDD that brings together what every partition works on; and the other side, if it is broadcast."""
+    def _reads_old(self, side: int, evaluate: bool) -> bool:
+        """Whether a half-step looks at the rows it replaces."""
+        spec = self.problem.sides[side]
+        plain = self.problem.loss.is_quadratic and spec.columns(self.d) == (0, self.d) and spec.nonnegative is None
+        return not self.factors[side].is_zero and (evaluate or not plain or self.solver.reads_old_rows)
+
+    def _inputs(self, side: int, reads_old: bool) -> Any:
+        """An RDD that brings together what every partition works on, cells first."""
         own, other = self.factors[side], self.factors[1 - side]
         rdds = [self.cells.blocks[side]]
         if self._side_parts[side] is not None:
             rdds.append(self._side_parts[side])
-        spec = self.problem.sides[side]
-        plain = self.problem.loss.is_quadratic and spec.columns(self.d) == (0, self.d) and spec.nonnegative is None
-        if own.kept is not None and (evaluate or not plain or self.solver.reads_old_rows):
+        if reads_old and own.kept is not None:
             rdds.append(own.kept)
-        if self.is_broadcast(1 - side):
-            return together(rdds), self.cells.context.broadcast(other.to_array())
-        bases = other.bases
-        routed = together([other.kept, self.cells.routes[1 - side]])
-        messages = routed.mapPartitions(lambda items: tasks.send(items, bases))
-        return together([*rdds, keyed(messages, own.layout.partitions)]), None
+        if other.values is None:
+            bases = other.bases
+            routed = together([other.kept, self.cells.routes[1 - side]])
+            rdds.append(keyed(routed.mapPartitions(lambda items: tasks.send(items, bases)), own.layout.partitions))
+        return together(rdds)
+
+    def _solve(
+        self, side: int, step: Step, inputs: Any, fixed: Any, before: Any, reads_old: bool
+    ) -> tuple[Factors, dict[int, Any]]:
+        """Solve every partition. Returns the new rows, and by partition a `Summary`, or the `Piece` of a long row."""
+        own, other, context = self.factors[side], self.factors[1 - side], self.cells.context
+        whole = self.is_broadcast(side)
+        tally = None if whole else context.accumulator({}, Tally())
+
+        def run(items: Iterator[Any]) -> Iterator[tuple[int, Any]]:
+            work = tasks.assemble(
+                items, step, *(None if shared is None else shared.value for shared in (fixed, before))
+            )
+            found = tasks.solve(step, work)
+            if tally is not None:
+                tally.add({work.partition: found.summary if isinstance(found, Rows) else found})
+            yield work.partition, found
+
+        solved = inputs.mapPartitions(run, preservesPartitioning=True)
+        new = Factors(context, own.layout, own.long)
+        if not whole or keeps_duals(self.problem):
+            parents = [own] * (reads_old and own.kept is not None) + [other] * (other.values is None)
+            new.depth = 1 + max((parent.depth for parent in parents), default=0)
+            new.needs = [shared for shared in (fixed, before) if shared is not None]
+            new.needs += [thing for parent in parents for thing in parent.ancestry]
+            if new.depth > _CHAIN:
+                solved, new.depth, new.needs = kept_twice(solved), 0, []
+            else:
+                solved = kept(solved)
+            new.kept = solved
+        if tally is not None:
+            evaluate(solved)
+            return new, dict(tally.value)
+        found = dict(solved.collect())
+        new.values = np.concatenate([found[block].values for block in range(own.layout.blocks)])
+        return new, {p: rows.summary if isinstance(rows, Rows) else rows for p, rows in found.items()}
 
     def is_broadcast(self, side: int) -> bool:
         """Whether all rows of a side go to every executor: when they are few enough."""
-        return bool(self.factors[side].layout.n * self.d * self.dtype.itemsize <= self.broadcast_limit)
+        return fits(self.factors[side].layout.n, self.d, self.dtype, self.broadcast_limit)
 
-    def _solve_long(self, side: int, step: Step, solved: Any) -> tuple[Array, Summary]:
+    def _solve_long(self, side: int, step: Step, reports: dict[int, Any]) -> tuple[Array, Summary]:
         """New values of the long rows from the quadratics of their pieces, added up in order."""
         layout, spec = step.layout, self._long_spec(side)
         start, stop = spec.columns(self.d)
         quadratics = np.zeros((len(layout.long), stop - start + 1, stop - start))
-        partitions = list(range(layout.blocks, layout.partitions))
-        for piece in self.cells.context.runJob(solved.values(), list, partitions):
+        for partition in range(layout.blocks, layout.partitions):
+            piece = reports[partition]
             assert isinstance(piece, Piece)
             quadratics[piece.number] += piece.quadratic
         new = step.long_own.astype(np.float64)
@@ -206,12 +200,10 @@ class DistributedSession:
 
     def _evaluate_long(self, step: Step, inputs: Any, fixed: Any) -> Summary:
         """What the cells of the long rows cost, now that the rows are known."""
-        shared = self.cells.context.broadcast(step)
 
         def run(items: Iterator[Any]) -> Iterator[Any]:
-            step = shared.value
-            partition, block, gathered, *_ = tasks.assemble(items, step, None if fixed is None else fixed.value)
-            yield tasks.evaluate_piece(step, partition, block, gathered)
+            work = tasks.assemble(items, step, None if fixed is None else fixed.value, None)
+            yield tasks.evaluate_piece(step, work)
 
         partitions = list(range(step.layout.blocks, step.layout.partitions))
         sums: dict[str, float] = {}
@@ -244,19 +236,17 @@ class DistributedSession:
         return kept(keyed(self.cells.context.parallelize(parts, layout.blocks), layout.partitions))
 
 
-def tree_sum(summaries: Any, count: int) -> Summary:
-    """The sum of (number, Summary) pairs, up a tree and always in the same order, so that its bits do not depend on
-    which partition was ready first."""
-    while count > _FAN:
-        count = -(-count // _FAN)
-        summaries = summaries.map(lambda item: (item[0] // _FAN, item)).groupByKey(count).mapValues(_in_order)
-    return _in_order(summaries.collect())
+def fits(n: int, d: int, dtype: Any, limit: int) -> bool:
+    """Whether n rows take no more bytes than the limit."""
+    return bool(n * d * np.dtype(dtype).itemsize <= limit)
 
 
-def _in_order(items: Any) -> Summary:
+def _in_order(reports: dict[int, Any]) -> Summary:
+    """The sum of all summaries, always in the same order, so that its bits do not depend on which was ready first."""
     total = Summary()
-    for _, summary in sorted(items, key=lambda item: item[0]):
-        total += summary
+    for _, summary in sorted(reports.items()):
+        if isinstance(summary, Summary):
+            total += summary
     return total
 
 

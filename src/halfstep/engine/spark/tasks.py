@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,11 +69,28 @@ class Piece:
     quadratic: NDArray[np.float64]
 
 
-@dataclass
-class Message:
+class Part(NamedTuple):
+    """Cells of one chunk of the data that belong to one partition; weights and targets None where all are 1."""
+
+    number: Any
+    rows: Ints
+    others: Ints
+    weights: Array | None
+    targets: Array | None
+
+
+class Route(NamedTuple):
+    """What a block sends to a partition of the other side: its rows at `places`, to stand there from `first` on."""
+
+    partition: int
+    first: int
+    places: NDArray[np.int32]
+
+
+class Message(NamedTuple):
     """Rows of the other side that a partition needs, from one of its blocks."""
 
-    source: int
+    first: int
     values: Array
 
 
@@ -102,32 +119,40 @@ class Step:
     own_bases: list[Array]
     long_own: Array
     long_other: Array
+    long_places: Ints  # row numbers of the long rows of the other side
     evaluate: bool
 
 
+class Work(NamedTuple):
+    """What one partition works on; the columns of `cells` are the rows of `other`, `old` are rows to be replaced."""
+
+    partition: int
+    cells: Observations
+    other: Array
+    old: Rows | None
+    part: SidePart
+
+
 def build_block(
-    partition: int,
-    parts: Iterable[tuple[Ints, Ints, Array | None, Array | None]],
-    own: Layout,
-    other: Layout,
-    duplicates: Any,
-    dtype: Any,
+    partition: int, parts: Sequence[Part], own: Layout, other: Layout, duplicates: Any, dtype: Any
 ) -> CellBlock:
-    """Cells (row, other row, weight, target) of one partition as a CSR over the rows it needs of the other side."""
+    """The cells of one partition as a CSR over the rows it needs of the other side."""
     start, stop = own.range_of(partition)
-    given = list(parts)
-    rows = np.concatenate([np.zeros(0, np.int64), *(p[0] for p in given)])
-    others = np.concatenate([np.zeros(0, np.int64), *(p[1] for p in given)])
-    weights, targets = (
-        np.concatenate([p[k] for p in given]) if given and given[0][k] is not None else 1.0 for k in (2, 3)
-    )
+    nothing = np.zeros(0, np.int32)
+    rows = np.concatenate([nothing, *(part.rows for part in parts)])
+    others = np.concatenate([nothing, *(part.others for part in parts)])
+    weights, targets = (_joined([part[k] for part in parts]) for k in (3, 4))
     numbers = other.long_numbers(others)
     needed = np.unique(others[numbers < 0])
     columns = np.where(numbers < 0, np.searchsorted(needed, others), len(needed) + numbers)
-    cells = Observations.from_cells(
-        rows - start, columns, (stop - start, len(needed) + len(other.long)), targets, weights, duplicates, dtype
-    )
+    shape = stop - start, len(needed) + len(other.long)
+    cells = Observations.from_cells(rows - start, columns, shape, targets, weights, duplicates, dtype)
     return CellBlock(start, cells, needed)
+
+
+def _joined(parts: list[Array | None]) -> Values:
+    there = [part for part in parts if part is not None]
+    return np.concatenate(there) if there else 1.0
 
 
 def rotated(values: Array, bases: Iterable[Array]) -> Array:
@@ -143,75 +168,88 @@ def starting(values: Array, layout: Layout, partition: int, wants_gram: bool) ->
     return Rows(values, Summary(gram=gram_matrix(values, 1) if wants_gram else None))
 
 
-def solve(step: Step, partition: int, block: CellBlock, gathered: Array, old: Rows | None, part: SidePart) -> Any:
+def solve(step: Step, work: Work) -> Any:
     """One partition's half-step: `Rows` for a block, `Piece` for a piece of a long row."""
+    partition, cells = work.partition, work.cells
     number = step.layout.long_of(partition)
     if number is not None:
-        return Piece(number, _quadratic(step, block, gathered, number))
-    spec = side_of(step.spec, part, block.cells.counts)
-    n = block.cells.shape[0]
-    own = np.zeros((n, step.d), step.dtype) if old is None else rotated(old.values, step.own_bases)
-    problem = Problem(block.cells, (spec, spec), step.loss, step.background)
+        return Piece(number, _quadratic(step, cells, work.other, number))
+    spec = side_of(step.spec, work.part, cells.counts)
+    old = work.old
+    own = np.zeros((cells.shape[0], step.d), step.dtype) if old is None else rotated(old.values, step.own_bases)
+    problem = Problem(cells, (spec, spec), step.loss, step.background)
     duals = old.duals if old is not None else None
     if keeps_duals(problem):
-        duals = np.zeros(len(block.cells), step.dtype) if duals is None else duals
+        duals = np.zeros(len(cells), step.dtype) if duals is None else duals
     sums = try_rows(
         problem,
         0,
         own,
-        gathered,
+        work.other,
         step.solver,
         gram=step.gram,
         spectrum=step.spectrum,
         duals=duals,
         evaluate=step.evaluate,
         n_threads=1,
-        cells=block.cells,
+        cells=cells,
     )
     if sums["failed"] >= 0:
-        sums["failed"] += block.first
+        sums["failed"] += step.layout.range_of(partition)[0]
     places = step.layout.long_in(partition)[1]
     own[places] = 0
     cost = _cost_without(spec, own, places)
     return Rows(own, Summary(sums, gram_matrix(own, 1) if step.gram is not None else None, cost), duals)
 
 
-def assemble(
-    items: Iterable[Any], step: Step, fixed: Array | None
-) -> tuple[int, CellBlock, Array, Rows | None, SidePart]:
-    """What a partition works on, from whatever was brought together in it.
+def assemble(items: Iterable[Any], step: Step, fixed: Array | None, before: Array | None) -> Work:
+    """What a partition works on, from whatever was brought together in it; its cells come first.
 
     fixed : all rows of the other side where they were broadcast; otherwise its rows come as messages.
+    before : all rows of the own side, where they were broadcast and are read.
     """
-    block, old, part, messages, partition = None, None, SidePart(), [], -1
+    block: CellBlock | None = None
+    gathered, old, part, partition = None, None, SidePart(), -1
     for partition, item in items:  # noqa: B007
         if isinstance(item, CellBlock):
             block = item
+            if fixed is None:
+                gathered = np.empty((item.cells.shape[1], step.d), step.dtype)
+                gathered[len(item.needed) :] = step.long_other
+        elif isinstance(item, Message):
+            assert gathered is not None
+            gathered[item.first : item.first + len(item.values)] = item.values
         elif isinstance(item, Rows):
             old = item
         elif isinstance(item, SidePart):
             part = item
-        elif isinstance(item, Message):
-            messages.append(item)
     assert block is not None
-    if fixed is not None:
-        arrived = [fixed[block.needed]]
-    else:
-        arrived = [m.values for m in sorted(messages, key=lambda m: m.source)]
-    if len(step.long_other):
-        arrived.append(step.long_other.astype(step.dtype))
-    gathered = arrived[0] if len(arrived) == 1 else np.concatenate([np.zeros((0, step.d), step.dtype), *arrived])
-    return partition, block, np.ascontiguousarray(gathered, step.dtype), old, part
+    if before is not None and partition < step.layout.blocks:
+        old = block_of(before, step.layout, partition)
+    if gathered is not None:
+        return Work(partition, block.cells, gathered, old, part)
+    assert fixed is not None
+    # No row is copied: the cells name rows of the whole side, in the same order.
+    columns = np.concatenate([block.needed, step.long_places]).astype(np.int32)
+    cells = replace(block.cells, indices=columns[block.cells.indices], shape=(block.cells.shape[0], len(fixed)))
+    return Work(partition, cells, fixed, old, part)
 
 
-def evaluate_piece(step: Step, partition: int, block: CellBlock, gathered: Array) -> dict[str, float]:
+def block_of(values: Array, layout: Layout, block: int) -> Rows:
+    """The rows of a block out of those of a whole side; long rows at zero."""
+    rows = values[layout.starts[block] : layout.starts[block + 1]].copy()
+    rows[layout.long_in(block)[1]] = 0
+    return Rows(rows, Summary())
+
+
+def evaluate_piece(step: Step, work: Work) -> dict[str, float]:
     """What the cells of a piece cost under the long row's new values, `step.long_own`."""
-    number = step.layout.long_of(partition)
+    number = step.layout.long_of(work.partition)
     assert number is not None
     return _core.evaluate(
         own=step.long_own[number : number + 1],
-        other=gathered,
-        **cell_arguments(block.cells, step.dtype),
+        other=work.other,
+        **cell_arguments(work.cells, step.dtype),
         loss=step.loss.native(),
         n_threads=1,
     )
@@ -253,16 +291,13 @@ def merged(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:
 
 
 def send(items: Iterable[Any], bases: list[Array]) -> Iterator[tuple[int, Message]]:
-    """Each row of a block once to each partition that needs it; `items` are the block's rows and its routes."""
-    values, routes, source = None, {}, -1
-    for source, item in items:  # noqa: B007
+    """Each row of a block once to each partition that needs it; `items` are the block's rows, then its routes."""
+    values: Array | None = None
+    for _, item in items:
         if isinstance(item, Rows):
             values = rotated(item.values, bases)
-        elif isinstance(item, dict):
-            routes = item
-    if values is not None:
-        for partition, places in routes.items():
-            yield partition, Message(source, values[places])
+        elif isinstance(item, Route) and values is not None:
+            yield item.partition, Message(item.first, values[item.places])
 
 
 def _cost_without(spec: Side, values: Array, places: Ints) -> float:
@@ -275,12 +310,12 @@ def _cost_without(spec: Side, values: Array, places: Ints) -> float:
     return replace(spec, penalty=penalty, prior=prior).cost(values[keep])
 
 
-def _quadratic(step: Step, block: CellBlock, gathered: Array, number: int) -> NDArray[np.float64]:
+def _quadratic(step: Step, cells: Observations, other: Array, number: int) -> NDArray[np.float64]:
     start, stop = step.spec.columns(step.d)
     found: NDArray[np.float64] = _core.quadratics(
         own=step.long_own[number : number + 1],
-        other=gathered,
-        **cell_arguments(block.cells, step.dtype),
+        other=other,
+        **cell_arguments(cells, step.dtype),
         loss=step.loss.native(),
         free_start=start,
         free_stop=stop,

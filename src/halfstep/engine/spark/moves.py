@@ -1,0 +1,67 @@
+"""How RDDs are keyed, brought together and kept. Knows nothing of what is in them.
+
+Every RDD of a side has the partitions of its layout, and its partition p holds what has the key p; so RDDs of one side
+are put together without a shuffle.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def by_number(key: int) -> int:
+    """The partitioner of every RDD here. One function object, so that Spark sees that they agree."""
+    return key
+
+
+def keyed(rdd: Any, partitions: int) -> Any:
+    """(partition, value) pairs brought to their partitions."""
+    return rdd.partitionBy(partitions, by_number)
+
+
+def together(rdds: list[Any]) -> Any:
+    """Partition p of all of them, one after another; no shuffle, because they are partitioned alike."""
+    united = rdds[0].context.union(rdds) if len(rdds) > 1 else rdds[0]
+    if united.getNumPartitions() != rdds[0].getNumPartitions():
+        raise AssertionError("RDDs of one side must have the same partitioner")  # pragma: no cover
+    return united
+
+
+def packed(rdd: Any) -> Any:
+    """An RDD in the form in which a shuffle leaves one, each element for itself. `together` would otherwise send every
+    block through a Python worker once more, only to pack it alike."""
+    from pyspark.serializers import BatchedSerializer, CPickleSerializer
+
+    return rdd._reserialize(BatchedSerializer(CPickleSerializer()))
+
+
+def kept(rdd: Any) -> Any:
+    """Persist an RDD, packed."""
+    from pyspark import StorageLevel
+
+    return packed(rdd).persist(StorageLevel.MEMORY_AND_DISK)
+
+
+def kept_twice(rdd: Any) -> Any:
+    """Persist an RDD on two executors and forget what it was made from: one of them may be lost."""
+    from pyspark import StorageLevel
+
+    rdd = packed(rdd).persist(StorageLevel.MEMORY_AND_DISK_2)
+    rdd.localCheckpoint()
+    return rdd
+
+
+def evaluate(rdd: Any) -> None:
+    """Make every partition of a persisted RDD; no element passes through Python again."""
+    rdd._jrdd.count()
+
+
+class Tally:
+    """An accumulator of {partition: report}. A partition that is made twice reports the same twice."""
+
+    def zero(self, _: dict[int, Any]) -> dict[int, Any]:
+        return {}
+
+    def addInPlace(self, a: dict[int, Any], b: dict[int, Any]) -> dict[int, Any]:
+        a.update(b)
+        return a
