@@ -19,7 +19,7 @@ class Elsewhere:
     def _refuse(self, *_: Any) -> Any:
         raise RuntimeError(
             "this model was fitted by SparkEngine and its factors are on the cluster; call collect() for a local "
-            "model, or use recommend_for_all, transform and write, which run there."
+            "model, or use recommend_for_all, transform, predict and write, which run there."
         )
 
     __getattr__ = __len__ = __iter__ = __getitem__ = _refuse
@@ -59,6 +59,11 @@ class OnCluster:
     def _read_frame(self, engine: Any, X: Any, columns: dict[str, Any]) -> Any:
         from halfstep.distributed import read_frame
 
+        if engine.checkpoint is not None and getattr(self, "n_init", 1) > 1:
+            raise ValueError(
+                f"n_init={self.n_init} does not go with checkpoints: one folder holds the sweeps of one start. "  # type: ignore[attr-defined]
+                "Use n_init=1, or an engine without checkpoint."
+            )
         splits = self._loss().is_quadratic  # type: ignore[attr-defined]  # other losses need a row's cells in one place
         return read_frame(engine, X, splits=splits, **columns)
 

@@ -67,6 +67,15 @@ def test_parameters_that_need_one_machine(fit, frame):
         fit(frame, None, warm_start=True)
 
 
+def test_one_folder_is_for_one_start(spark, frame, tmp_path):
+    engine = SparkEngine(spark, blocks=2, checkpoint=str(tmp_path))
+    with pytest.raises(
+        ValueError, match=r"n_init=2 does not go with checkpoints: .* Use n_init=1, or an engine without"
+    ):
+        hs.WALS(rank=2, n_init=2, engine=engine).fit(frame)
+    assert not list(tmp_path.iterdir())
+
+
 def test_engine_parameters(spark):
     with pytest.raises(ValueError, match="blocks=0 must be a whole number of at least 1"):
         SparkEngine(spark, blocks=0)

@@ -40,6 +40,45 @@ def test_equals_the_local_fit(spark, ratings, loss, target, weight):
     np.testing.assert_allclose(here.decision_function(some), local.decision_function(some), atol=1e-3)
     if loss == "logistic":
         assert here.predict(some).tolist() == local.predict(some).tolist()
+    assert_same_answers(spark, model, here, ratings, target, weight)
+
+
+def assert_same_answers(spark, model, here, ratings, target, weight):
+    """Scores, predictions and fold-in on the cluster are those of the collected model, for unseen ids too."""
+    asked = ratings[["user", "item"]].iloc[:40].copy()
+    asked.loc[len(ratings)] = ["nobody", 70]
+    asked.loc[len(ratings) + 1] = ["u5", -1]
+    asked["place"] = range(len(asked))
+    frame = spark.createDataFrame(asked)
+    scored = model.decision_function(frame).toPandas().sort_values("place")
+    assert list(scored.columns) == ["user", "item", "place", "score"]
+    np.testing.assert_allclose(scored.score, here.decision_function(asked[["user", "item"]]), rtol=1e-9, atol=1e-12)
+    predicted = model.predict(frame).toPandas().sort_values("place")
+    expected = here.predict(asked[["user", "item"]])
+    if target == "liked":
+        assert predicted.prediction.tolist() == expected.tolist()
+    else:
+        np.testing.assert_allclose(predicted.prediction, expected, rtol=1e-9, atol=1e-12)
+    new = ratings[ratings.user.isin(["u3", "u5", "u9"])]
+    rows = model.transform(spark.createDataFrame(new), target, weight).toPandas().sort_values("user")
+    folded = here.transform(new[["user", "item"]], new[target], None if weight is None else new[weight])
+    assert rows.user.tolist() == folded.ids.tolist()
+    np.testing.assert_allclose(np.stack(rows.factors), folded.factors, atol=1e-3)
+    np.testing.assert_allclose(rows.bias, folded.bias, atol=1e-3)
+
+
+def test_predictions_need_the_columns_of_the_fit(spark, ratings):
+    model = hs.PLQMF(**SETTINGS | {"max_iter": 1}, engine=SparkEngine(spark, blocks=2)).fit(
+        spark.createDataFrame(ratings), "stars"
+    )
+    with pytest.raises(ValueError, match=r"X must have the columns \['user', 'item'\], as the fit had; it has \['who'"):
+        model.predict(spark.createDataFrame([("a", 1)], "who string, item int"))
+    with pytest.raises(ValueError, match="X already has a column 'prediction'"):
+        model.predict(spark.createDataFrame([("a", 1, 2.0)], "user string, item long, prediction double"))
+    with pytest.raises(TypeError, match="X must be a Spark DataFrame"):
+        model.predict(ratings[["user", "item"]])
+    with pytest.raises(hs.errors.UnknownIdError, match="1 items of X are unknown to this model, such as -5"):
+        model.transform(spark.createDataFrame([("a", -5, 2.0)], "user string, item long, stars double"), "stars")
 
 
 def test_targets_are_checked(spark, ratings):

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from halfstep.engine.spark.layout import Ints
 from halfstep.engine.spark.moves import keyed
 
-_ROWS = 2**18  # rows of a chunk, or a batch more
+_ROWS = 2**16  # rows of a chunk, or a batch more
 _SAMPLED = 256  # ids of each side that the driver gets of a chunk, at most
 _HASH = "row hash"
 
@@ -45,7 +44,7 @@ class Chunk:
 
     number: tuple[int, int]
     ids: tuple[bytes, bytes]
-    counts: tuple[Ints, Ints]
+    counts: tuple[NDArray[np.int32], NDArray[np.int32]]
     codes: tuple[NDArray[np.int32], NDArray[np.int32]]
     weights: NDArray[Any] | None
     targets: NDArray[Any] | None
@@ -149,7 +148,7 @@ def make_chunk(number: tuple[int, int], table: Any, dtype: Any) -> Chunk:
 
 class _Encoded(NamedTuple):
     ids: Any
-    counts: Ints
+    counts: NDArray[np.int32]
     codes: NDArray[np.int32]
 
 
@@ -163,7 +162,9 @@ def _encoded(column: Any) -> _Encoded:
     place = np.zeros(len(order) + 1, np.int32)  # one more for nulls, which are counted and refused before anybody looks
     place[order] = np.arange(len(order), dtype=np.int32)
     codes = place[found.indices.fill_null(len(order)).to_numpy()]
-    return _Encoded(found.dictionary.take(pa.array(order)), np.bincount(codes, minlength=len(order)), codes)
+    return _Encoded(
+        found.dictionary.take(pa.array(order)), np.bincount(codes, minlength=len(order)).astype(np.int32), codes
+    )
 
 
 def _sample(ids: Any) -> list[Any]:

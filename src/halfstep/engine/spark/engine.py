@@ -135,6 +135,9 @@ class SparkEngine:
     def check_executors(self) -> None:
         """Raise unless the executors can import this version of halfstep."""
         context = self.spark.sparkContext
+        # Spark SQL starts its Python workers with this set, and RDDs without: two pools of processes where one will do.
+        if self.spark.conf.get("spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled", "true") == "true":
+            context.environment.setdefault("SPARK_SIMPLIFIED_TRACEBACK", "1")
         n = max(2, int(context.defaultParallelism))
         try:
             versions = set(context.parallelize(range(n), n).map(_version).collect())

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from halfstep.engine.spark.chunks import Chunk, Chunks, pack, unpack
 from halfstep.engine.spark.layout import Ints, Layout
@@ -31,7 +32,7 @@ class Ask:
     number: tuple[int, int]
     bucket: int
     ids: bytes
-    counts: Ints
+    counts: NDArray[np.int32]
 
 
 @dataclass

@@ -63,6 +63,8 @@ class DistributedSession:
         new.gram, new.cost = total.gram, total.cost
         old = held(self.factors)
         self.factors[side] = new
+        if not self._reads_old(1 - side, False):
+            other.shared = None  # its next half-step will not look at these rows
         let_go(old, self.factors)
         return total.sums
 
