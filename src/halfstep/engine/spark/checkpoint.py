@@ -103,7 +103,7 @@ class Checkpoints:
             found = Factors(self.spark.sparkContext, layout, array_of(saved["long"], session.dtype), kept=kept(rows))
             found.gram, found.cost, found.depth = array_of(saved["gram"]), saved["cost"], 1
             if session.is_broadcast(side):
-                found.values = found.toarray_of()
+                found.values = found.to_array()
                 if not keeps_duals(session.problem):
                     found.kept.unpersist()
                     found.kept = None
