@@ -158,10 +158,10 @@ class DistributedModel:
         cells = cells if scale == 1.0 else cells.weighted(scale)
         zero = Factors(cells.context, users.layout, np.zeros((0, self.d), self.dtype))
         new = zero if start is None else self.engine.made(cells, 0, start)
-        # a copy of the items, whose turns stay its own; these solvers make none
+        # a copy of the items, whose broadcast is freed with the session; these solvers turn nothing
         session = DistributedSession(
             self.problem_of(cells),
-            [new, replace(self.factors[1])],
+            [new, replace(self.factors[1], shared=None, needs=[])],
             solver or Solver("cholesky"),
             self.d,
             self.dtype,

@@ -1,6 +1,7 @@
 """The driver of test_cluster.py: fits on a standalone cluster and, on request, kills a worker in the middle.
 
-python cluster_fit.py MASTER FOLDER WORKER_PID: writes FOLDER/result.npz.
+python cluster_fit.py MASTER FOLDER WORKER_PID LIMIT SWEEPS: writes FOLDER/result.npz. The worker dies two sweeps before
+the end; LIMIT is the broadcast limit in bytes.
 """
 
 import os
@@ -14,7 +15,8 @@ from pyspark.sql import SparkSession
 import halfstep as hs
 from halfstep.engine.spark import SparkEngine
 
-master, folder, worker = sys.argv[1], sys.argv[2], int(sys.argv[3])
+master, folder = sys.argv[1:3]
+worker, limit, sweeps = map(int, sys.argv[3:])
 spark = (
     SparkSession.builder.master(master)
     .config("spark.driver.memory", "1g")
@@ -39,14 +41,13 @@ executors = []
 def kill_a_worker(record):
     tracker = spark.sparkContext._jsc.sc().statusTracker()
     executors.append(len(tracker.getExecutorInfos()) - 1)  # the driver counts as one
-    if record["iteration"] == 2:
+    if record["iteration"] == sweeps - 2:
         os.killpg(worker, signal.SIGKILL)
 
 
 pairs = pd.read_parquet(f"{folder}/pairs.parquet")
-# the larger side is sent row by row, the smaller one broadcast
-engine = SparkEngine(spark, blocks=4, broadcast_limit=2_000, split=100)
-settings = {"rank": 8, "max_iter": 4, "tol": 0.0, "random_state": 1}
+engine = SparkEngine(spark, blocks=4, broadcast_limit=limit, split=100)
+settings = {"rank": 8, "max_iter": sweeps, "tol": 0.0, "random_state": 1}
 model = hs.WALS(**settings, engine=engine, callbacks=[kill_a_worker]).fit(spark.createDataFrame(pairs))
 users, items = (factors.to_array() for factors in model._cluster.factors)
 np.savez(

@@ -72,13 +72,20 @@ def cluster(tmp_path):
             process.wait()
 
 
-def test_a_fit_survives_a_killed_worker_with_the_same_factors(cluster, pairs, tmp_path):
+@pytest.mark.parametrize(
+    ("limit", "sweeps"),
+    [
+        pytest.param(2_000, 4, id="the larger side sent row by row, the smaller one broadcast"),
+        pytest.param(0, 6, id="both sides sent row by row, and their chain cut before"),
+    ],
+)
+def test_a_fit_survives_a_killed_worker_with_the_same_factors(cluster, pairs, tmp_path, limit, sweeps):
     address, worker = cluster
     pairs.to_parquet(tmp_path / "pairs.parquet")
     script = Path(__file__).with_name("cluster_fit.py")
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "OPENBLAS_NUM_THREADS": "1"}
     run = subprocess.run(
-        [sys.executable, str(script), address, str(tmp_path), str(worker)],
+        [sys.executable, str(script), address, str(tmp_path), *map(str, (worker, limit, sweeps))],
         env=environment,
         capture_output=True,
         text=True,
@@ -88,7 +95,7 @@ def test_a_fit_survives_a_killed_worker_with_the_same_factors(cluster, pairs, tm
     result = np.load(tmp_path / "result.npz")
     assert result["executors"][0] == 2
     assert result["executors"][-1] == 1  # it was really lost
-    local = hs.WALS(rank=8, max_iter=4, tol=0.0, random_state=1).fit(pairs)
+    local = hs.WALS(rank=8, max_iter=sweeps, tol=0.0, random_state=1).fit(pairs)
     for got, expected in ((result["users"], local.user_factors_), (result["items"], local.item_factors_)):
         assert np.abs(got - expected).max() < 1e-4 * np.abs(expected).max()
     np.testing.assert_allclose(result["objective"], [record["objective"] for record in local.history_], rtol=1e-5)

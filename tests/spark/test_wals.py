@@ -57,7 +57,12 @@ def test_split_and_routed_fit_equals_the_local_one(model, collected, local):
 def test_broadcast_fit_in_single_precision_equals_the_local_one(spark, frame, pairs):
     settings = SETTINGS | {"dtype": "float32"}
     local = hs.WALS(**settings).fit(pairs)
-    model = hs.WALS(**settings, engine=SparkEngine(spark, blocks=2)).fit(frame).collect()
+    fitted = hs.WALS(**settings, engine=SparkEngine(spark, blocks=2)).fit(frame)
+    model = fitted.collect()
+    folded = [fitted.transform(frame.where("user = 'u5'")).collect()[0].factors for _ in range(2)]
+    np.testing.assert_array_equal(*folded)
+    np.testing.assert_allclose(folded[0], model.user_factors_[model._users.position("u5")], atol=1e-4)
+    assert fitted.item_factors_.count() == len(model.item_ids_)  # what a fold-in frees is its own
     # single precision leaves the axes of near-equal eigenvalues open, so it is the scores that are compared
     ours, theirs = (m.user_factors_ @ m.item_factors_.T for m in (model, local))
     assert difference(ours, theirs) < 1e-4

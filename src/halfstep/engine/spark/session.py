@@ -15,7 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfstep.engine.alternate import Callback, Record
-from halfstep.engine.local import gram_matrix, keeps_duals, refuse_failed, symmetric_eigen, wants_rotation
+from halfstep.engine.local import (
+    gram_matrix,
+    keeps_duals,
+    refuse_failed,
+    symmetric_eigen,
+    thread_count,
+    wants_rotation,
+)
 from halfstep.engine.problem import Problem, Side, Solver
 from halfstep.engine.spark import tasks
 from halfstep.engine.spark.cells import DistributedCells
@@ -61,6 +68,8 @@ class DistributedSession:
                 total += self._evaluate_long(replace(step, long_own=new.long), inputs, fixed)
         refuse_failed(side, total.sums)
         new.gram, new.cost = total.gram, total.cost
+        if new.gram is not None and new.values is not None:  # of the whole, so that its bits are those of one machine
+            new.gram = gram_matrix(new.values, thread_count(None))
         old = held(self.factors)
         self.factors[side] = new
         if not self._reads_old(1 - side, False):
