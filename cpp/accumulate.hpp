@@ -11,14 +11,14 @@ namespace halfstep::HALFSTEP_ISA {
 constexpr int panel_cells = 128;
 constexpr int prefetch_ahead = 6;
 
-// Room for f columns, the right-hand side, and the overrun of a tile.
+// Room for f columns and the right-hand side, in whole tiles.
 template <class T>
 constexpr int panel_ld(int f) {
-  return padded<T>(round_up(f + 1 + tile_rows, tile_columns<T>));
+  return padded<T>(round_up(f + 1, tile_columns<T>));
 }
 template <class T>
 constexpr size_t quadratic_size(int n) {
-  return size_t(n + 1 + tile_rows) * panel_ld<T>(n);
+  return size_t(n + 1) * panel_ld<T>(n);
 }
 
 template <class T>
@@ -50,12 +50,8 @@ void accumulate(const T* x, int d, int f, const int32_t* indices, int64_t n, con
     if (sign < 0 && !negative) break;
     int filled = 0;
     auto flush = [&] {
-      if (sign < 0)
-        panel_gram<T, Put::subtract>(filled, panel, ld, f + 1, f, quadratic, ld);
-      else if (fresh)
-        panel_gram<T, Put::set>(filled, panel, ld, f + 1, f, quadratic, ld);
-      else
-        panel_gram<T, Put::add>(filled, panel, ld, f + 1, f, quadratic, ld);
+      const Put put = sign < 0 ? Put::subtract : fresh ? Put::set : Put::add;
+      panel_gram(put, filled, panel, ld, f + 1, f, quadratic, ld, nothing);
       fresh = false, filled = 0;
     };
     for (int64_t k = 0; k < n; ++k) {

@@ -87,10 +87,8 @@ bool cholesky(T* a, int lda, int n, int rows, T* scratch) {
     for (int c = 0; c < nb; ++c) smallest[c] = relative * block_row(c)[j + c];
     if (j > 0) {
       pack_transposed<T>(B, j, block_row, one, static_cast<const T*>(nullptr), turned, B);
-      for (int i = j; i < rows; i += tile_rows) {
-        T* row = a + ptrdiff_t(i) * lda;
-        tile<T, 2, Put::subtract>(j, row, lda, 1, turned, B, row + j, lda);
-      }
+      T* row = a + ptrdiff_t(j) * lda;
+      tiles<T, 2>(rows - j, Put::subtract, j, row, lda, 1, turned, B, row + j, lda, nothing);
     }
     pack_transposed<T>(
         B, B, [&](int r) { return block_row(r) + j; }, one, static_cast<const T*>(nullptr), &block[0][0], B);
@@ -99,10 +97,8 @@ bool cholesky(T* a, int lda, int n, int rows, T* scratch) {
       substitute_row<T>(nb, block, a + ptrdiff_t(j + nb) * lda + j);
     } else {
       invert_block<T>(nb, block, inverse);
-      for (int i = j + nb; i < rows; i += tile_rows) {
-        T* row = a + ptrdiff_t(i) * lda + j;
-        tile<T, 2, Put::set>(B, row, lda, 1, &inverse[0][0], B, row, lda);
-      }
+      T* row = a + ptrdiff_t(j + nb) * lda + j;
+      tiles<T, 2>(rows - j - nb, Put::set, B, row, lda, 1, &inverse[0][0], B, row, lda, nothing);
     }
     for (int r = 0; r < nb; ++r)
       for (int c = 0; c <= r; ++c) block_row(r)[j + c] = block[c][r];

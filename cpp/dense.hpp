@@ -21,10 +21,7 @@ void gram_rows(const T* x, int64_t n, int d, double* out) {
     for (int64_t i = first; i < last; i += panel_cells) {
       const int count = int(last - i < panel_cells ? last - i : panel_cells);
       for (int k = 0; k < count; ++k) scaled_copy(x + (i + k) * d, T(1), panel + ptrdiff_t(k) * ld, d);
-      if (i == first)
-        panel_gram<T, Put::set>(count, panel, ld, d, d, part, ld);
-      else
-        panel_gram<T, Put::add>(count, panel, ld, d, d, part, ld);
+      panel_gram(i == first ? Put::set : Put::add, count, panel, ld, d, d, part, ld, nothing);
     }
     for (int r = 0; r < d; ++r)
       for (int c = 0; c <= r; ++c) out[ptrdiff_t(r) * d + c] += part[ptrdiff_t(r) * ld + c];

@@ -6,53 +6,90 @@ namespace halfstep::HALFSTEP_ISA {
 
 enum class Put { set, add, subtract };
 
-constexpr int tile_rows = 6;
 template <class T>
 constexpr int tile_columns = 2 * width<T>;
+// Rows of the tallest tile of NV vectors: its sums and what it loads fill sixteen registers.
+template <int NV>
+constexpr int tallest = NV == 1 ? 8 : 6;
+constexpr int tile_rows = tallest<2>;
 
-// c (tile_rows x NV vectors) gets sum_k a[r*a_row + k*a_k] * b[k*ldb + ..]. Overruns to whole tiles: buffers are
-// padded.
-template <class T, int NV, Put put>
-inline void tile(int K, const T* a, ptrdiff_t a_row, ptrdiff_t a_k, const T* b, ptrdiff_t ldb, T* c, ptrdiff_t ldc) {
+// c (R rows x NV vectors) gets sum_k a[r*a_row + k*a_k] * b[k*ldb + ..]. Reads and writes whole vectors: columns are
+// padded, rows need not be.
+template <class T, int R, int NV>
+inline void tile(Put put, int K, const T* a, ptrdiff_t a_row, ptrdiff_t a_k, const T* b, ptrdiff_t ldb, T* c,
+                 ptrdiff_t ldc) {
   constexpr int w = width<T>;
-  Vec<T> sum[tile_rows][NV] = {};
+  Vec<T> sum[R][NV] = {};
   for (int k = 0; k < K; ++k, a += a_k, b += ldb) {
     Vec<T> right[NV];
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) right[v] = load(b + v * w);
 #pragma GCC unroll 8
-    for (int r = 0; r < tile_rows; ++r) {
+    for (int r = 0; r < R; ++r) {
       const T left = a[r * a_row];
 #pragma GCC unroll 4
       for (int v = 0; v < NV; ++v) sum[r][v] += left * right[v];
     }
   }
 #pragma GCC unroll 8
-  for (int r = 0; r < tile_rows; ++r)
+  for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) {
       T* out = c + r * ldc + v * w;
-      if constexpr (put == Put::set) store(out, sum[r][v]);
-      if constexpr (put == Put::add) store(out, load(out) + sum[r][v]);
-      if constexpr (put == Put::subtract) store(out, load(out) - sum[r][v]);
+      if (put == Put::set)
+        store(out, sum[r][v]);
+      else
+        store(out, put == Put::add ? load(out) + sum[r][v] : load(out) - sum[r][v]);
     }
 }
 
-// Lower part of c (rows x columns) gets panel'panel, the panel being K x ld with at least `rows` columns.
-template <class T, Put put>
-inline void panel_gram(int K, const T* panel, int ld, int rows, int columns, T* c, int ldc) {
-  constexpr int w = width<T>;
-  for (int j = 0; j < columns;) {
-    const bool wide = columns - j > w;
-    for (int i = j / tile_rows * tile_rows; i < rows; i += tile_rows) {
-      T* out = c + ptrdiff_t(i) * ldc + j;
-      if (wide)
-        tile<T, 2, put>(K, panel + i, 1, ld, panel + j, ld, out, ldc);
-      else
-        tile<T, 1, put>(K, panel + i, 1, ld, panel + j, ld, out, ldc);
-    }
-    j += wide ? 2 * w : w;
+template <class T, int NV, int R = tallest<NV>>
+inline void tile_of(int rows, Put put, int K, const T* a, ptrdiff_t a_row, ptrdiff_t a_k, const T* b, ptrdiff_t ldb,
+                    T* c, ptrdiff_t ldc) {
+  if constexpr (R > 1)
+    if (rows < R) return tile_of<T, NV, R - 1>(rows, put, K, a, a_row, a_k, b, ldb, c, ldc);
+  tile<T, R, NV>(put, K, a, a_row, a_k, b, ldb, c, ldc);
+}
+
+constexpr auto nothing = [] {};
+
+// Any number of rows of NV vectors, cut evenly: a tile of one or two rows would wait for its own sums. `between` is
+// called before each tile.
+template <class T, int NV, class Between>
+inline void tiles(int rows, Put put, int K, const T* a, ptrdiff_t a_row, ptrdiff_t a_k, const T* b, ptrdiff_t ldb, T* c,
+                  ptrdiff_t ldc, Between& between) {
+  for (int done = 0, count = (rows + tallest<NV> - 1) / tallest<NV>; count > 0; --count) {
+    const int r = (rows - done + count - 1) / count;
+    between();
+    tile_of<T, NV>(r, put, K, a + done * a_row, a_row, a_k, b, ldb, c + done * ldc, ldc);
+    done += r;
   }
+}
+
+// `rows` rows of up to two vectors, the first ones on the diagonal: of w rows there the right vector lies above it and
+// is left out.
+template <class T, class Between>
+inline void tiles_below(int rows, int columns, Put put, int K, const T* a, ptrdiff_t a_row, ptrdiff_t a_k, const T* b,
+                        ptrdiff_t ldb, T* c, ptrdiff_t ldc, Between& between) {
+  constexpr int w = width<T>;
+  const int narrow = columns <= w ? rows : w;
+  tiles<T, 1>(narrow, put, K, a, a_row, a_k, b, ldb, c, ldc, between);
+  tiles<T, 2>(rows - narrow, put, K, a + narrow * a_row, a_row, a_k, b, ldb, c + narrow * ldc, ldc, between);
+}
+
+// Lower part of c (rows x columns) gets panel'panel, the panel being K x ld with at least `rows` columns.
+template <class T, class Between>
+inline void panel_gram(Put put, int K, const T* panel, int ld, int rows, int columns, T* c, int ldc,
+                       Between&& between) {
+  for (int j = 0; j < columns; j += tile_columns<T>)
+    tiles_below<T>(rows - j, columns - j, put, K, panel + j, 1, ld, panel + j, ld, c + ptrdiff_t(j) * ldc + j, ldc,
+                   between);
+}
+
+// About how many tiles that is.
+template <class T>
+constexpr int gram_tiles(int columns) {
+  return columns * columns / (2 * tile_rows * tile_columns<T>);
 }
 
 // c (rows x columns) = a (rows x K, row-major) * b (K x columns, row-major).
@@ -60,17 +97,11 @@ template <class T>
 inline void product(int rows, int columns, int K, const T* a, ptrdiff_t lda, const T* b, ptrdiff_t ldb, T* c,
                     ptrdiff_t ldc) {
   constexpr int w = width<T>;
-  for (int j = 0; j < columns;) {
-    const bool wide = columns - j > w;
-    for (int i = 0; i < rows; i += tile_rows) {
-      T* out = c + ptrdiff_t(i) * ldc + j;
-      if (wide)
-        tile<T, 2, Put::set>(K, a + i * lda, lda, 1, b + j, ldb, out, ldc);
-      else
-        tile<T, 1, Put::set>(K, a + i * lda, lda, 1, b + j, ldb, out, ldc);
-    }
-    j += wide ? 2 * w : w;
-  }
+  for (int j = 0; j < columns; j += 2 * w)
+    if (columns - j > w)
+      tiles<T, 2>(rows, Put::set, K, a, lda, 1, b + j, ldb, c + j, ldc, nothing);
+    else
+      tiles<T, 1>(rows, Put::set, K, a, lda, 1, b + j, ldb, c + j, ldc, nothing);
 }
 
 // out[k][c] = by_k[k] * scale(c) * row(c)[k] for n rows; columns up to a multiple of the width are zeroed. A null by_k
