@@ -21,10 +21,28 @@ constexpr size_t quadratic_size(int n) {
   return size_t(n + 1) * panel_ld<T>(n);
 }
 
-template <class T>
+template <class T, int level = 3>
 inline void prefetch_row(const T* row, int columns) {
-  for (int c = 0; c < columns; c += 64 / int(sizeof(T))) __builtin_prefetch(row + c);
+  for (int c = 0; c < columns; c += 64 / int(sizeof(T))) __builtin_prefetch(row + c, 0, level);
 }
+
+// The rows that are wanted next: each of about `calls` calls fetches some of them into the second cache, so that memory
+// works while tiles are computed.
+template <class T>
+struct Ahead {
+  const T* x;
+  int d, f;
+  const int32_t *next, *last;
+  int step;
+
+  Ahead(const T* x, int d, int f, const int32_t* indices, int64_t n, int calls)
+      : x(x), d(d), f(f), next(indices), last(indices + (n < panel_cells ? n : panel_cells)) {
+    step = int(last - next) / (calls > 0 ? calls : 1) + 1;
+  }
+  void operator()() {
+    for (int r = 0; r < step && next < last; ++r, ++next) prefetch_row<T, 2>(x + int64_t(*next) * d, f);
+  }
+};
 
 // to = scale * from, f values; the last vector overlaps its neighbour rather than reading past the row.
 template <class T>
@@ -40,18 +58,20 @@ inline void scaled_copy(const T* from, T scale, T* to, int f) {
 }
 
 // Lower part of rows 0..f-1 of `quadratic` gets sum s x x', row f gets sum l x; x is the column range of row
-// indices[k]. Cells with s = l = 0 cost nothing. `panel` holds panel_cells x panel_ld(f).
+// indices[k]. Cells with s = l = 0 cost nothing. `panel` holds panel_cells x panel_ld(f). The caller will want the rows
+// of the `following` indices after the n given ones next.
 template <class T>
 void accumulate(const T* x, int d, int f, const int32_t* indices, int64_t n, const T* s, const T* l, T* quadratic,
-                T* panel) {
+                T* panel, int64_t following = 0) {
   const int ld = panel_ld<T>(f);
   bool fresh = true, negative = false, flat = false;
   for (int sign = 1; sign >= -1; sign -= 2) {
     if (sign < 0 && !negative) break;
     int filled = 0;
-    auto flush = [&] {
+    auto flush = [&](int64_t done) {
       const Put put = sign < 0 ? Put::subtract : fresh ? Put::set : Put::add;
-      panel_gram(put, filled, panel, ld, f + 1, f, quadratic, ld, nothing);
+      panel_gram(put, filled, panel, ld, f + 1, f, quadratic, ld,
+                 Ahead<T>(x, d, f, indices + done, done < n ? n - done : following, gram_tiles<T>(f)));
       fresh = false, filled = 0;
     };
     for (int64_t k = 0; k < n; ++k) {
@@ -66,9 +86,9 @@ void accumulate(const T* x, int d, int f, const int32_t* indices, int64_t n, con
       T* row = panel + ptrdiff_t(filled) * ld;
       scaled_copy(x + int64_t(indices[k]) * d, root, row, f);
       row[f] = T(sign) * l[k] / root;
-      if (++filled == panel_cells) flush();
+      if (++filled == panel_cells) flush(k + 1);
     }
-    if (filled > 0 || fresh) flush();
+    if (filled > 0 || fresh) flush(n);
   }
   if (flat)
     for (int64_t k = 0; k < n; ++k)

@@ -22,7 +22,8 @@ bool solve_dual(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Workspac
   pack_transposed<T>(n, f, [&](int k) { return cells.row(k); }, [&](int k) { return ws.s[k]; }, root, ws.panel, ld);
   if (based)
     for (int c = 0; c < f; ++c) axpy(-root[c] * ws.base[c], ws.panel + ptrdiff_t(c) * ld, u, n);
-  panel_gram(Put::set, f, ws.panel, ld, n, n, ws.quadratic, ld, nothing);
+  panel_gram(Put::set, f, ws.panel, ld, n, n, ws.quadratic, ld,
+             Ahead<T>(cells.x, h.d, f, cells.indices + n, following(h, i), gram_tiles<T>(n)));
   for (int k = 0; k < n; ++k) ws.quadratic[ptrdiff_t(k) * ld + k] += T(1);
   std::memcpy(ws.quadratic + ptrdiff_t(n) * ld, u, sizeof(T) * n);
   if (!solve_quadratic(ws.quadratic, ld, n, ws.scratch, u)) return false;

@@ -96,6 +96,12 @@ struct Cells {
   bool has_pinned() const { return h.free() < h.d; }
 };
 
+// Cells of the row after row i, which is usually solved next.
+template <class T>
+inline int64_t following(const HalfStep<T>& h, int64_t i) {
+  return i + 1 < h.n_own ? h.indptr[i + 2] - h.indptr[i + 1] : 0;
+}
+
 // Squared loss: curvature s = w - w0 and linear coefficient l of each cell, so that its cost is s/2 (x'b)^2 - l x'b +
 // const.
 template <class T>

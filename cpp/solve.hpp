@@ -81,7 +81,7 @@ bool solve_squared(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Works
     linearise(cells, ws.s, ws.l);
   }
   return solve_or_repair(h, i, ws, sums, [&] {
-    accumulate(cells.x, h.d, f, cells.indices, cells.n, ws.s, ws.l, ws.quadratic, ws.panel);
+    accumulate(cells.x, h.d, f, cells.indices, cells.n, ws.s, ws.l, ws.quadratic, ws.panel, following(h, i));
     add_base(h, i, ws.quadratic, ws.base);
   });
 }
