@@ -2,64 +2,98 @@
 // stopped by the residual. In a rotated basis the background is diagonal and costs nothing.
 #pragma once
 #include "finish.hpp"
+#include "groups.hpp"
 
 namespace halfstep::HALFSTEP_ISA {
 
-// out = (lam I + w0 G + sum s x x') v.
+// out = (lam I + w0 G) v, the part of the quadratic without cells.
 template <class T>
-inline void apply_quadratic(const HalfStep<T>& h, T lam, const Cells<T>& cells, const T* s, const T* v, T* out) {
+inline void apply_base(const HalfStep<T>& h, T lam, const T* v, T* out) {
   const int f = h.free();
   for (int c = 0; c < f; ++c) out[c] = (lam + (h.spectrum ? h.w0 * h.spectrum[c] : T(0))) * v[c];
   if (h.w0 > 0 && !h.spectrum)
     for (int c = 0; c < f; ++c) out[c] += h.w0 * dot(h.gram + ptrdiff_t(h.free_start + c) * h.d + h.free_start, v, f);
-  for (int64_t k = 0; k < cells.n; ++k) {
-    const T* x = cells.row(k);
-    axpy(s[k] * dot(x, v, f), x, out, f);
+}
+
+// right += sum l x,  r += sum (l - s x'b) x  and  diagonal += sum s x^2 of one group of cells.
+template <class T>
+inline void start_group(const Group<T>& x, const T* s, const T* l, const T* b, int f, T* right, T* r, T* diagonal) {
+  constexpr int G = group_cells<T>, w = width<T>;
+  T z[G];
+  group_scores<T>(x, b, f, z);
+  for (int g = 0; g < G; ++g) z[g] = l[g] - s[g] * z[g];
+  int c = 0;
+  for (; c + w <= f; c += w) {
+    Vec<T> to_right = load(right + c), to_r = load(r + c), to_diagonal = load(diagonal + c);
+#pragma GCC unroll 8
+    for (int g = 0; g < G; ++g) {
+      const Vec<T> at = load(x[g] + c);
+      to_right += l[g] * at, to_r += z[g] * at, to_diagonal += s[g] * at * at;
+    }
+    store(right + c, to_right), store(r + c, to_r), store(diagonal + c, to_diagonal);
   }
+  for (; c < f; ++c)
+    for (int g = 0; g < G; ++g) {
+      const T at = x[g][c];
+      right[c] += l[g] * at, r[c] += z[g] * at, diagonal[c] += s[g] * at * at;
+    }
 }
 
 // ws.b: start in, solution out. Reads ws.s and ws.l. Returns the number of steps; `gap` is the relative residual
 // reached.
 template <class T>
 int solve_cg(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Workspace<T>& ws, double& gap) {
+  constexpr int G = group_cells<T>;
   const int f = h.free();
+  const int64_t n = cells.n;
   const T lam = h.penalty(i);
-  T *b = ws.b, *r = ws.r, *p = ws.p, *image = ws.v, *inverse = ws.diagonal, *right = ws.base;
+  T *b = ws.b, *r = ws.r, *p = ws.p, *image = ws.v, *inverse = ws.diagonal, *right = ws.base, *z = ws.base;
+  const auto row = [&](int64_t k) { return cells.row(k); };
+  for (int64_t k = n; k < n + G; ++k) ws.s[k] = ws.l[k] = T(0);  // the repeated rows of the last group
+
   base_terms(h, i, right);
-  for (int c = 0; c < f; ++c)
+  apply_base(h, lam, b, image);
+  for (int c = 0; c < f; ++c) {
+    r[c] = right[c] - image[c];
     inverse[c] = lam + (h.spectrum ? h.w0 * h.spectrum[c]
                         : h.w0 > 0 ? h.w0 * h.gram[ptrdiff_t(h.free_start + c) * (h.d + 1)]
                                    : T(0));
-  for (int64_t k = 0; k < cells.n; ++k) {
-    const T* x = cells.row(k);
-    axpy(ws.l[k], x, right, f);
-    for (int c = 0; c < f; ++c) inverse[c] += ws.s[k] * x[c] * x[c];
   }
-  for (int c = 0; c < f; ++c) inverse[c] = inverse[c] > 0 ? T(1) / inverse[c] : T(1);
-  apply_quadratic(h, lam, cells, ws.s, b, image);
-  double rz = 0, goal = 0;
+  for_groups<T>(n, row, [&](int64_t k, int, const Group<T>& x) {
+    for (int64_t next = k + G; next < k + 2 * G && next < n; ++next) prefetch_row(cells.row(next), f);
+    start_group<T>(x, ws.s + k, ws.l + k, b, f, right, r, inverse);
+  });
   for (int c = 0; c < f; ++c) {
-    r[c] = right[c] - image[c];
-    p[c] = inverse[c] * r[c];
-    rz += double(r[c]) * p[c];
-    goal += double(right[c]) * right[c] * inverse[c];
+    inverse[c] = inverse[c] > 0 ? T(1) / inverse[c] : T(1);
+    p[c] = inverse[c] * right[c];
   }
-  const double start = goal > 0 ? goal : 1;
-  goal = h.tolerance * h.tolerance * start;
+  const double right_size = dot(right, p, f), start = right_size > 0 ? right_size : 1;
+  const double goal = h.tolerance * h.tolerance * start;
+  for (int c = 0; c < f; ++c) p[c] = inverse[c] * r[c];
+  double rz = dot(r, p, f);
+
+  Ahead<T> ahead(cells.x, h.d, f, cells.indices + n, following(h, i), int(n / G));
   int step = 0;
   for (; step < h.max_steps && rz > goal; ++step) {
-    apply_quadratic(h, lam, cells, ws.s, p, image);
+    apply_base(h, lam, p, image);
+    for_groups<T>(n, row, [&](int64_t k, int, const Group<T>& x) {
+      T by[G];
+      ahead();
+      group_scores<T>(x, p, f, by);
+      for (int g = 0; g < G; ++g) by[g] *= ws.s[k + g];
+      add_group<T>(x, by, f, image);
+    });
     const double curvature = dot(p, image, f);
     if (!(curvature > 0)) break;
     const T alpha = T(rz / curvature);
-    double next = 0;
     for (int c = 0; c < f; ++c) {
       b[c] += alpha * p[c];
       r[c] -= alpha * image[c];
-      next += double(r[c]) * r[c] * inverse[c];
+      z[c] = inverse[c] * r[c];
     }
+    const double next = dot(r, z, f);
     const T beta = T(next / rz);
-    for (int c = 0; c < f; ++c) p[c] = inverse[c] * r[c] + beta * p[c];
+    for (int c = 0; c < f; ++c) p[c] = z[c] + beta * p[c];
     rz = next;
   }
   gap = std::sqrt(rz / start);

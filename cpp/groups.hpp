@@ -1,0 +1,70 @@
+// Products of a row's cells with a vector, several cells at a time: what is loaded of the vector, or of the sum, serves
+// all of them. The rows of the cells stay where they are; only their places are gathered.
+#pragma once
+#include "simd.hpp"
+
+namespace halfstep::HALFSTEP_ISA {
+
+template <class T>
+constexpr int group_cells = width<T> < 8 ? width<T> : 8;
+
+template <class T>
+using Group = const T * [group_cells<T>];
+
+// z[g] = x[g]'v for f columns.
+template <class T>
+inline void group_scores(const Group<T>& x, const T* v, int f, T* z) {
+  constexpr int G = group_cells<T>, w = width<T>;
+  Vec<T> sum[G] = {};
+  int c = 0;
+  for (; c + w <= f; c += w) {
+    const Vec<T> at = load(v + c);
+#pragma GCC unroll 8
+    for (int g = 0; g < G; ++g) sum[g] += load(x[g] + c) * at;
+  }
+  // Each round halves the vectors and adds the halves of their lanes; lane g ends as a part of the sum of cell g.
+#pragma GCC unroll 4
+  for (int left = G / 2; left > 0; left /= 2)
+#pragma GCC unroll 4
+    for (int g = 0; g < left; ++g) {
+      Vec<T> low, high;
+      interleave<T>(sum[g], sum[g + left], low, high, std::make_index_sequence<size_t(w)>());
+      sum[g] = low + high;
+    }
+  T part[w];
+  store(part, sum[0]);
+  for (int g = 0; g < G; ++g) {
+    z[g] = part[g];
+    for (int lane = g + G; lane < w; lane += G) z[g] += part[lane];
+    for (int t = c; t < f; ++t) z[g] += x[g][t] * v[t];
+  }
+}
+
+// out += sum_g by[g] x[g] for f columns.
+template <class T>
+inline void add_group(const Group<T>& x, const T* by, int f, T* out) {
+  constexpr int G = group_cells<T>, w = width<T>;
+  int c = 0;
+  for (; c + w <= f; c += w) {
+    Vec<T> sum = load(out + c), other = {};
+#pragma GCC unroll 8
+    for (int g = 0; g < G; g += 2) sum += by[g] * load(x[g] + c), other += by[g + 1] * load(x[g + 1] + c);
+    store(out + c, sum + other);
+  }
+  for (; c < f; ++c)
+    for (int g = 0; g < G; ++g) out[c] += by[g] * x[g][c];
+}
+
+// body(k, count, x): the cells k .. k + count of n, their rows in x; a short last group repeats its last row.
+template <class T, class RowAt, class Body>
+inline void for_groups(int64_t n, RowAt row, Body body) {
+  constexpr int G = group_cells<T>;
+  for (int64_t k = 0; k < n; k += G) {
+    Group<T> x;
+    const int count = int(n - k < G ? n - k : G);
+    for (int g = 0; g < G; ++g) x[g] = row(k + (g < count ? g : count - 1));
+    body(k, count, x);
+  }
+}
+
+}  // namespace halfstep::HALFSTEP_ISA
