@@ -17,22 +17,23 @@ constexpr size_t cholesky_scratch(int n) {
 }
 
 // Factors the symmetric positive definite nb x nb block as U'U, from and into its upper triangle; what lies below it is
-// never read. False: a pivot is not above `smallest`.
+// never read. False: a pivot is not above `smallest`. Rows are eliminated before they are scaled: the next pivot does
+// not wait for a square root.
 template <class T>
 inline bool factor_block(int nb, T (*u)[cholesky_block<T>], const T* smallest) {
   constexpr int w = width<T>;
   for (int k = 0; k < nb; ++k) {
     const T pivot = u[k][k];
     if (!(pivot > smallest[k]) || !std::isfinite(pivot)) return false;
-    const T scale = T(1) / std::sqrt(pivot);
-    const Vec<T> low = load(&u[k][0]) * scale, high = load(&u[k][w]) * scale;
-    store(&u[k][0], low), store(&u[k][w], high);
+    const T reciprocal = T(1) / pivot, scale = std::sqrt(reciprocal);
+    const Vec<T> low = load(&u[k][0]), high = load(&u[k][w]);
     int r = k + 1;
     for (; r < nb && r < w; ++r) {
-      const T by = u[k][r];
+      const T by = u[k][r] * reciprocal;
       store(&u[r][0], load(&u[r][0]) - by * low), store(&u[r][w], load(&u[r][w]) - by * high);
     }
-    for (; r < nb; ++r) store(&u[r][w], load(&u[r][w]) - u[k][r] * high);
+    for (; r < nb; ++r) store(&u[r][w], load(&u[r][w]) - u[k][r] * reciprocal * high);
+    store(&u[k][0], low * scale), store(&u[k][w], high * scale);
   }
   return true;
 }
@@ -47,12 +48,12 @@ inline void invert_block(int nb, const T (*u)[cholesky_block<T>], T (*inverse)[c
     if (k >= nb) continue;
     inverse[k][k] = T(1);
     Vec<T> low = load(&inverse[k][0]), high = load(&inverse[k][w]);
-    int c = k + 1;
-    for (; c < nb && c < w; ++c) {
+    int c = nb - 1;  // from the far end: the row that was inverted last is wanted last
+    for (; c > k && c >= w; --c) high -= u[k][c] * load(&inverse[c][w]);
+    for (; c > k; --c) {
       low -= u[k][c] * load(&inverse[c][0]);
       high -= u[k][c] * load(&inverse[c][w]);
     }
-    for (; c < nb; ++c) high -= u[k][c] * load(&inverse[c][w]);
     const T scale = T(1) / u[k][k];
     store(&inverse[k][0], low * scale), store(&inverse[k][w], high * scale);
   }
@@ -65,7 +66,7 @@ inline void substitute_row(int nb, const T (*u)[cholesky_block<T>], T* row) {
   T x[B] = {};
   for (int k = 0; k < nb; ++k) x[k] = row[k];
   for (int k = 0; k < nb; ++k) {
-    const T value = row[k] = x[k] / u[k][k];
+    const T value = row[k] = x[k] * (T(1) / u[k][k]);  // the quotient waits for nothing
     store(x, load(x) - value * load(&u[k][0])), store(x + w, load(x + w) - value * load(&u[k][w]));
   }
 }
@@ -88,7 +89,7 @@ bool cholesky(T* a, int lda, int n, int rows, T* scratch) {
     if (j > 0) {
       pack_transposed<T>(B, j, block_row, one, static_cast<const T*>(nullptr), turned, B);
       T* row = a + ptrdiff_t(j) * lda;
-      tiles<T, 2>(rows - j, Put::subtract, j, row, lda, 1, turned, B, row + j, lda, nothing);
+      tiles_below<T>(rows - j, nb, Put::subtract, j, row, lda, 1, turned, B, row + j, lda, nothing);
     }
     pack_transposed<T>(
         B, B, [&](int r) { return block_row(r) + j; }, one, static_cast<const T*>(nullptr), &block[0][0], B);
@@ -100,8 +101,8 @@ bool cholesky(T* a, int lda, int n, int rows, T* scratch) {
       T* row = a + ptrdiff_t(j + nb) * lda + j;
       tiles<T, 2>(rows - j - nb, Put::set, B, row, lda, 1, &inverse[0][0], B, row, lda, nothing);
     }
-    for (int r = 0; r < nb; ++r)
-      for (int c = 0; c <= r; ++c) block_row(r)[j + c] = block[c][r];
+    pack_transposed<T>(
+        B, nb, [&](int c) { return &block[c][0]; }, one, static_cast<const T*>(nullptr), block_row(0) + j, lda);
   }
   return true;
 }
@@ -111,7 +112,7 @@ template <class T>
 inline void solve_transposed(const T* l, int ldl, int n, T* x) {
   for (int i = n - 1; i >= 0; --i) {
     const T* row = l + ptrdiff_t(i) * ldl;
-    x[i] /= row[i];
+    x[i] *= T(1) / row[i];
     axpy(-x[i], row, x, i);
   }
 }
