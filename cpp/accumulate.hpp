@@ -68,6 +68,7 @@ void accumulate(const T* x, int d, int f, const int32_t* indices, int64_t n, con
   for (int sign = 1; sign >= -1; sign -= 2) {
     if (sign < 0 && !negative) break;
     int filled = 0;
+    T before = 0, root = 0, reciprocal = 0;  // neighbours often weigh the same
     auto flush = [&](int64_t done) {
       const Put put = sign < 0 ? Put::subtract : fresh ? Put::set : Put::add;
       panel_gram(put, filled, panel, ld, f + 1, f, quadratic, ld,
@@ -82,10 +83,10 @@ void accumulate(const T* x, int d, int f, const int32_t* indices, int64_t n, con
         continue;
       }
       if (k + prefetch_ahead < n) prefetch_row(x + int64_t(indices[k + prefetch_ahead]) * d, f);
-      const T root = std::sqrt(weight);
+      if (weight != before) before = weight, root = std::sqrt(weight), reciprocal = T(1) / root;
       T* row = panel + ptrdiff_t(filled) * ld;
       scaled_copy(x + int64_t(indices[k]) * d, root, row, f);
-      row[f] = T(sign) * l[k] / root;
+      row[f] = T(sign) * l[k] * reciprocal;
       if (++filled == panel_cells) flush(k + 1);
     }
     if (filled > 0 || fresh) flush(n);

@@ -108,6 +108,11 @@ template <class T>
 inline void linearise(const Cells<T>& cells, T* s, T* l) {
   const T w0 = cells.h.w0;
   const bool pins = cells.has_pinned();
+  if (!pins && !cells.h.weights && !cells.h.targets && !cells.h.offsets) {  // all cells are alike
+    const T w = cells.h.weight, t = w * cells.h.target;
+    for (int64_t k = 0; k < cells.n; ++k) s[k] = w - w0, l[k] = t;
+    return;
+  }
   for (int64_t k = 0; k < cells.n; ++k) {
     const T w = cells.weight(k), p = pins ? cells.pinned(k) : T(0);
     s[k] = w - w0;
