@@ -1,6 +1,7 @@
 """The engine of this machine keeps the engine's contract, and its helpers do what they say."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,6 +45,19 @@ def test_a_prior_pulls_rows_towards_it():
     session = LocalEngine(1).open(Problem(problem.observations, sides, problem.loss, 0.0), factors, Solver())
     session.half_step(0)
     assert_allclose(factors[0], 0.3, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["exact", "cholesky", "cg", "subspace"])
+def test_one_number_for_all_cells_gives_the_bits_of_an_array_of_it(method):
+    problem, factors = random_problem(losses.Squared())
+    cells = len(problem.observations)
+    solved = []
+    for targets, weights in ((2.0, 3.0), (np.full(cells, 2.0), np.full(cells, 3.0))):
+        same = replace(problem.observations, targets=targets, weights=weights, _transposed=[])
+        session = LocalEngine(1).open(replace(problem, observations=same), [f.copy() for f in factors], Solver(method))
+        sums = session.half_step(0, evaluate=True)
+        solved.append((session.factors[0].tobytes(), sums["data"]))
+    assert solved[0] == solved[1]
 
 
 def test_gram_matrix_is_the_product_and_has_the_same_bits_for_any_thread_count():
