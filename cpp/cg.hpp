@@ -59,7 +59,7 @@ int solve_cg(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Workspace<T
                         : h.w0 > 0 ? h.w0 * h.gram[ptrdiff_t(h.free_start + c) * (h.d + 1)]
                                    : T(0));
   }
-  for_groups<T>(n, row, [&](int64_t k, int, const Group<T>& x) {
+  for_groups<T>(n, row, [&](int64_t k, const Group<T>& x) {
     for (int64_t next = k + G; next < k + 2 * G && next < n; ++next) prefetch_row(cells.row(next), f);
     start_group<T>(x, ws.s + k, ws.l + k, b, f, right, r, inverse);
   });
@@ -76,7 +76,7 @@ int solve_cg(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Workspace<T
   int step = 0;
   for (; step < h.max_steps && rz > goal; ++step) {
     apply_base(h, lam, p, image);
-    for_groups<T>(n, row, [&](int64_t k, int, const Group<T>& x) {
+    for_groups<T>(n, row, [&](int64_t k, const Group<T>& x) {
       T by[G];
       ahead();
       group_scores<T>(x, p, f, by);

@@ -55,15 +55,14 @@ inline void add_group(const Group<T>& x, const T* by, int f, T* out) {
     for (int g = 0; g < G; ++g) out[c] += by[g] * x[g][c];
 }
 
-// body(k, count, x): the cells k .. k + count of n, their rows in x; a short last group repeats its last row.
+// body(k, x) for every group: its first cell and its rows. A short last group repeats the last row.
 template <class T, class RowAt, class Body>
 inline void for_groups(int64_t n, RowAt row, Body body) {
   constexpr int G = group_cells<T>;
   for (int64_t k = 0; k < n; k += G) {
     Group<T> x;
-    const int count = int(n - k < G ? n - k : G);
-    for (int g = 0; g < G; ++g) x[g] = row(k + (g < count ? g : count - 1));
-    body(k, count, x);
+    for (int g = 0; g < G; ++g) x[g] = row(k + g < n ? k + g : n - 1);
+    body(k, x);
   }
 }
 
