@@ -45,6 +45,8 @@ template <class T>
 using In = Array<const T>;
 template <class T>
 using MaybeIn = std::optional<In<T>>;
+template <class T>
+using Values = std::optional<nb::ndarray<const T, nb::numpy, nb::device::cpu>>;  // of cells: flat, or a table
 
 template <class T>
 Array<T> make(std::vector<size_t> shape) {
@@ -59,10 +61,10 @@ void expect(bool holds, const char* what) {
   if (!holds) throw nb::value_error(what);
 }
 
-template <class T>
-const T* per_cell(const MaybeIn<T>& values, size_t cells, const char* what) {
+template <class Arrays>
+auto per_cell(const Arrays& values, size_t cells, const char* what) -> decltype(values->data()) {
   if (!values) return nullptr;
-  expect(values->ndim() == 1 && values->shape(0) == cells, what);
+  expect(values->ndim() == 1 && values->shape(0) == cells && (cells < 2 || values->stride(0) == 1), what);
   return values->data();
 }
 
@@ -91,59 +93,73 @@ nb::dict report(const Sums& sums) {
   return out;
 }
 
+// Cells without indptr: targets, and weights if there are any, are (rows of own, rows of other) in the same order.
 template <class T>
-HalfStep<T> sides(const Array<T>& own, const In<T>& other, const In<int64_t>& indptr, const In<int32_t>& indices,
-                  const MaybeIn<T>& targets, const MaybeIn<T>& weights, const MaybeIn<T>& offsets, double target,
-                  double weight, const nb::tuple& loss) {
+void read_table(HalfStep<T>& h, const Values<T>& targets, const Values<T>& weights) {
+  expect(bool(targets), "cells without indptr and indices are a table and need targets");
+  for (const Values<T>* values : {&targets, &weights}) {
+    if (!*values) continue;
+    const auto& v = **values;
+    expect(v.ndim() == 2 && int64_t(v.shape(0)) == h.n_own && int64_t(v.shape(1)) == h.n_other,
+           "a table must have a row for each row of own and a column for each row of other");
+    expect((h.n_own == 1 || v.stride(0) == targets->stride(0)) && (h.n_other == 1 || v.stride(1) == targets->stride(1)),
+           "weights of a table must be in the order of its targets");
+  }
+  // Along an axis of length 1 every step is as good as 1.
+  h.row_step = h.n_own == 1 ? 1 : targets->stride(0);
+  h.cell_step = h.n_other == 1 ? 1 : targets->stride(1);
+  expect(h.row_step == 1 || h.cell_step == 1, "a table must be contiguous along its rows or its columns");
+  expect(h.loss.kind == LossKind::squared, "a table needs the squared loss");
+  h.targets = targets->data(), h.weights = weights ? weights->data() : nullptr;
+}
+
+template <class T>
+HalfStep<T> sides(const Array<T>& own, const In<T>& other, const MaybeIn<int64_t>& indptr,
+                  const MaybeIn<int32_t>& indices, const Values<T>& targets, const Values<T>& weights,
+                  const MaybeIn<T>& offsets, double target, double weight, const nb::tuple& loss) {
   expect(own.ndim() == 2 && other.ndim() == 2, "own and other must be two-dimensional");
   expect(own.shape(1) == other.shape(1), "own and other must have the same number of columns");
-  expect(indptr.ndim() == 1 && indptr.shape(0) == own.shape(0) + 1,
-         "indptr must have one entry more than own has rows");
-  const size_t cells = indices.shape(0);
   HalfStep<T> h;
   h.n_own = int64_t(own.shape(0)), h.n_other = int64_t(other.shape(0));
   h.d = int(own.shape(1)), h.free_stop = h.d;
-  h.own = own.data(), h.other = other.data(), h.indptr = indptr.data(), h.indices = indices.data();
+  h.own = own.data(), h.other = other.data();
+  h.target = T(target), h.weight = T(weight);
+  h.loss = loss_from(loss);
+  expect(bool(indptr) == bool(indices), "indptr and indices go together");
+  if (!indptr) {
+    expect(!offsets, "a table has no offsets");
+    read_table(h, targets, weights);
+    return h;
+  }
+  expect(indptr->ndim() == 1 && indptr->shape(0) == own.shape(0) + 1,
+         "indptr must have one entry more than own has rows");
+  const size_t cells = indices->shape(0);
+  h.indptr = indptr->data(), h.indices = indices->data();
   expect(h.indptr[0] == 0 && size_t(h.indptr[h.n_own]) == cells, "indptr does not match indices");
   for (int64_t i = 0; i < h.n_own; ++i) expect(h.indptr[i] <= h.indptr[i + 1], "indptr must not fall");
   for (size_t k = 0; k < cells; ++k)
     expect(h.indices[k] >= 0 && h.indices[k] < h.n_other, "indices must be rows of other");
-  h.targets = per_cell<T>(targets, cells, "targets must have one value for each cell");
-  h.weights = per_cell<T>(weights, cells, "weights must have one value for each cell");
-  h.offsets = per_cell<T>(offsets, cells, "offsets must have one value for each cell");
-  h.target = T(target), h.weight = T(weight);
-  h.loss = loss_from(loss);
+  h.targets = per_cell(targets, cells, "targets must have one value for each cell");
+  h.weights = per_cell(weights, cells, "weights must have one value for each cell");
+  h.offsets = per_cell(offsets, cells, "offsets must have one value for each cell");
   return h;
-}
-
-// Whether every row of the own side has every row of the other, in order.
-template <class T>
-bool is_complete(const HalfStep<T>& h) {
-  const int64_t n = h.n_other;
-  if (h.indptr[h.n_own] != h.n_own * n) return false;
-  for (int64_t i = 0; i < h.n_own; ++i) {
-    if (h.indptr[i] != i * n) return false;
-    for (int64_t k = 0; k < n; ++k)
-      if (h.indices[i * n + k] != int32_t(k)) return false;
-  }
-  return true;
 }
 
 template <class T>
 void bind_number(nb::module_& m) {
   m.def(
       "half_step",
-      [](Array<T> own, In<T> other, In<int64_t> indptr, In<int32_t> indices, MaybeIn<T> targets, MaybeIn<T> weights,
-         MaybeIn<T> offsets, double target, double weight, nb::tuple loss, int free_start, int free_stop,
-         MaybeIn<T> lam, double lam_all, MaybeIn<T> mu, double w0, MaybeIn<T> gram_matrix, MaybeIn<T> spectrum,
-         std::optional<Array<T>> duals, MaybeIn<T> label_vector, MaybeIn<T> label_targets, MaybeIn<T> label_weights,
-         int method, int nonnegative_start, int nonnegative_stop, double tolerance, int max_steps, int block,
-         bool evaluate, int n_threads) {
+      [](Array<T> own, In<T> other, MaybeIn<int64_t> indptr, MaybeIn<int32_t> indices, Values<T> targets,
+         Values<T> weights, MaybeIn<T> offsets, double target, double weight, nb::tuple loss, int free_start,
+         int free_stop, MaybeIn<T> lam, double lam_all, MaybeIn<T> mu, double w0, MaybeIn<T> gram_matrix,
+         MaybeIn<T> spectrum, std::optional<Array<T>> duals, MaybeIn<T> label_vector, MaybeIn<T> label_targets,
+         MaybeIn<T> label_weights, int method, int nonnegative_start, int nonnegative_stop, double tolerance,
+         int max_steps, int block, bool evaluate, int n_threads) {
         HalfStep<T> h = sides(own, other, indptr, indices, targets, weights, offsets, target, weight, loss);
         expect(0 <= free_start && free_start < free_stop && free_stop <= h.d, "free must be a range of columns");
         h.free_start = free_start, h.free_stop = free_stop;
         const size_t f = size_t(h.free());
-        h.lam = per_cell<T>(lam, own.shape(0), "lam must have one value for each row of own");
+        h.lam = per_cell(lam, own.shape(0), "lam must have one value for each row of own");
         h.lam_all = T(lam_all), h.w0 = T(w0);
         if (mu) {
           expect(mu->ndim() == 2 && mu->shape(1) == f && (mu->shape(0) == own.shape(0) || mu->shape(0) == 1),
@@ -155,18 +171,19 @@ void bind_number(nb::module_& m) {
                      gram_matrix->shape(1) == size_t(h.d),
                  "gram must be d x d where w0 > 0");
           h.gram = gram_matrix->data();
-          h.spectrum = per_cell<T>(spectrum, f, "spectrum must have one value for each free column");
+          h.spectrum = per_cell(spectrum, f, "spectrum must have one value for each free column");
         }
         if (duals) {
-          expect(duals->ndim() == 1 && duals->shape(0) == indices.shape(0), "duals must have one value for each cell");
+          expect(duals->ndim() == 1 && indices && duals->shape(0) == indices->shape(0),
+                 "duals must have one value for each cell");
           h.duals = duals->data();
         }
         if (label_vector) {
           expect(h.loss.kind == LossKind::squared && nonnegative_stop <= nonnegative_start,
                  "a label cell needs the squared loss without constraints");
-          h.label_vector = per_cell<T>(label_vector, own.shape(1), "label_vector must have one value for each column");
-          h.label_targets = per_cell<T>(label_targets, own.shape(0), "label_targets must have one value for each row");
-          h.label_weights = per_cell<T>(label_weights, own.shape(0), "label_weights must have one value for each row");
+          h.label_vector = per_cell(label_vector, own.shape(1), "label_vector must have one value for each column");
+          h.label_targets = per_cell(label_targets, own.shape(0), "label_targets must have one value for each row");
+          h.label_weights = per_cell(label_weights, own.shape(0), "label_weights must have one value for each row");
           expect(h.label_targets && h.label_weights, "label_vector needs label_targets and label_weights");
         }
         h.method = Method(method);
@@ -175,8 +192,8 @@ void bind_number(nb::module_& m) {
         h.nonnegative = nonnegative_stop > nonnegative_start;
         h.nonnegative_start = nonnegative_start, h.nonnegative_stop = nonnegative_stop;
         h.tolerance = tolerance, h.max_steps = max_steps, h.block = block;
-        h.complete = w0 == 0 && h.loss.kind == LossKind::squared && !h.nonnegative && f <= complete_columns &&
-                     h.n_own > 1 && (h.method == Method::exact || h.method == Method::cholesky) && is_complete(h);
+        expect(!h.is_table() || (w0 == 0 && !h.nonnegative && h.method <= Method::cholesky),
+               "a table needs exact rows without background or constraints");
         Sums sums;
         {
           nb::gil_scoped_release released;
@@ -184,19 +201,20 @@ void bind_number(nb::module_& m) {
         }
         return report(sums);
       },
-      nb::kw_only(), "own"_a.noconvert(), "other"_a.noconvert(), "indptr"_a.noconvert(), "indices"_a.noconvert(),
-      "targets"_a.noconvert() = nb::none(), "weights"_a.noconvert() = nb::none(), "offsets"_a.noconvert() = nb::none(),
-      "target"_a, "weight"_a, "loss"_a, "free_start"_a, "free_stop"_a, "lam"_a.noconvert() = nb::none(), "lam_all"_a,
-      "mu"_a.noconvert() = nb::none(), "w0"_a, "gram"_a.noconvert() = nb::none(), "spectrum"_a.noconvert() = nb::none(),
-      "duals"_a.noconvert() = nb::none(), "label_vector"_a.noconvert() = nb::none(),
-      "label_targets"_a.noconvert() = nb::none(), "label_weights"_a.noconvert() = nb::none(), "method"_a,
-      "nonnegative_start"_a = 0, "nonnegative_stop"_a = 0, "tolerance"_a, "max_steps"_a, "block"_a, "evaluate"_a,
-      "n_threads"_a, "Solve every row of `own` in place; returns the sums over rows. cpp/row.hpp has the dimensions.");
+      nb::kw_only(), "own"_a.noconvert(), "other"_a.noconvert(), "indptr"_a.noconvert() = nb::none(),
+      "indices"_a.noconvert() = nb::none(), "targets"_a.noconvert() = nb::none(), "weights"_a.noconvert() = nb::none(),
+      "offsets"_a.noconvert() = nb::none(), "target"_a, "weight"_a, "loss"_a, "free_start"_a, "free_stop"_a,
+      "lam"_a.noconvert() = nb::none(), "lam_all"_a, "mu"_a.noconvert() = nb::none(), "w0"_a,
+      "gram"_a.noconvert() = nb::none(), "spectrum"_a.noconvert() = nb::none(), "duals"_a.noconvert() = nb::none(),
+      "label_vector"_a.noconvert() = nb::none(), "label_targets"_a.noconvert() = nb::none(),
+      "label_weights"_a.noconvert() = nb::none(), "method"_a, "nonnegative_start"_a = 0, "nonnegative_stop"_a = 0,
+      "tolerance"_a, "max_steps"_a, "block"_a, "evaluate"_a, "n_threads"_a,
+      "Solve every row of `own` in place; returns the sums over rows. cpp/row.hpp has the dimensions.");
 
   m.def(
       "evaluate",
-      [](Array<T> own, In<T> other, In<int64_t> indptr, In<int32_t> indices, MaybeIn<T> targets, MaybeIn<T> weights,
-         MaybeIn<T> offsets, double target, double weight, nb::tuple loss, int n_threads) {
+      [](Array<T> own, In<T> other, MaybeIn<int64_t> indptr, MaybeIn<int32_t> indices, Values<T> targets,
+         Values<T> weights, MaybeIn<T> offsets, double target, double weight, nb::tuple loss, int n_threads) {
         const HalfStep<T> h = sides(own, other, indptr, indices, targets, weights, offsets, target, weight, loss);
         Sums sums;
         {
@@ -205,17 +223,19 @@ void bind_number(nb::module_& m) {
         }
         return report(sums);
       },
-      nb::kw_only(), "own"_a.noconvert(), "other"_a.noconvert(), "indptr"_a.noconvert(), "indices"_a.noconvert(),
-      "targets"_a.noconvert() = nb::none(), "weights"_a.noconvert() = nb::none(), "offsets"_a.noconvert() = nb::none(),
-      "target"_a, "weight"_a, "loss"_a, "n_threads"_a, "What the rows of `own` cost on their cells; solves nothing.");
+      nb::kw_only(), "own"_a.noconvert(), "other"_a.noconvert(), "indptr"_a.noconvert() = nb::none(),
+      "indices"_a.noconvert() = nb::none(), "targets"_a.noconvert() = nb::none(), "weights"_a.noconvert() = nb::none(),
+      "offsets"_a.noconvert() = nb::none(), "target"_a, "weight"_a, "loss"_a, "n_threads"_a,
+      "What the rows of `own` cost on their cells; solves nothing.");
 
   m.def(
       "quadratics",
-      [](Array<T> own, In<T> other, In<int64_t> indptr, In<int32_t> indices, MaybeIn<T> targets, MaybeIn<T> weights,
-         MaybeIn<T> offsets, double target, double weight, nb::tuple loss, int free_start, int free_stop, double w0,
-         int n_threads) {
+      [](Array<T> own, In<T> other, MaybeIn<int64_t> indptr, MaybeIn<int32_t> indices, Values<T> targets,
+         Values<T> weights, MaybeIn<T> offsets, double target, double weight, nb::tuple loss, int free_start,
+         int free_stop, double w0, int n_threads) {
         HalfStep<T> h = sides(own, other, indptr, indices, targets, weights, offsets, target, weight, loss);
         expect(h.loss.kind == LossKind::squared, "only the squared loss is a quadratic");
+        expect(!h.is_table() || w0 == 0, "a table has no background");
         expect(0 <= free_start && free_start < free_stop && free_stop <= h.d, "free must be a range of columns");
         h.free_start = free_start, h.free_stop = free_stop, h.w0 = T(w0);
         const size_t f = size_t(h.free());
@@ -227,9 +247,10 @@ void bind_number(nb::module_& m) {
         }
         return out;
       },
-      nb::kw_only(), "own"_a.noconvert(), "other"_a.noconvert(), "indptr"_a.noconvert(), "indices"_a.noconvert(),
-      "targets"_a.noconvert() = nb::none(), "weights"_a.noconvert() = nb::none(), "offsets"_a.noconvert() = nb::none(),
-      "target"_a, "weight"_a, "loss"_a, "free_start"_a, "free_stop"_a, "w0"_a, "n_threads"_a = 1,
+      nb::kw_only(), "own"_a.noconvert(), "other"_a.noconvert(), "indptr"_a.noconvert() = nb::none(),
+      "indices"_a.noconvert() = nb::none(), "targets"_a.noconvert() = nb::none(), "weights"_a.noconvert() = nb::none(),
+      "offsets"_a.noconvert() = nb::none(), "target"_a, "weight"_a, "loss"_a, "free_start"_a, "free_stop"_a, "w0"_a,
+      "n_threads"_a = 1,
       "What the cells of each row add to its quadratic, (rows, f + 1, f) float64: lower triangle, then linear terms.");
 
   m.def(

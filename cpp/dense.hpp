@@ -39,7 +39,7 @@ void rotate_rows(T* x, int64_t n, int d, int start, int f, const T* basis) {
   for (int64_t i = 0; i < n; i += panel_cells) {
     const int count = int(n - i < panel_cells ? n - i : panel_cells);
     for (int k = 0; k < count; ++k) std::memcpy(in + ptrdiff_t(k) * ld, x + (i + k) * d + start, sizeof(T) * f);
-    product(count, f, f, in, ld, turned, ld, out, ld);
+    product(Put::set, count, f, f, in, ld, 1, turned, ld, out, ld);
     for (int k = 0; k < count; ++k) std::memcpy(x + (i + k) * d + start, out + ptrdiff_t(k) * ld, sizeof(T) * f);
   }
   std::free(turned);
@@ -108,7 +108,7 @@ void top_rows(const TopK<T>& t, int64_t first, int64_t last) {
     pack_transposed<T>(
         columns, d, [&](int r) { return t.right + (j + r) * d; }, [](int) { return T(1); },
         static_cast<const T*>(nullptr), b, ldb);
-    product(rows, columns, d, a, lda, b, ldb, c, ldb);
+    product(Put::set, rows, columns, d, a, lda, 1, b, ldb, c, ldb);
     for (int r = 0; r < rows; ++r) {
       T* score = c + ptrdiff_t(r) * ldb;
       const T lowest = -std::numeric_limits<T>::infinity();

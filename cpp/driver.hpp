@@ -1,8 +1,10 @@
-// A half-step from rows to tasks: cut by counted work, long rows by chunks, sums in task order.
+// A half-step from rows to tasks: cut by counted work, long rows and blocks of a table by chunks, sums in task
+// order.
 #pragma once
 #include <algorithm>
 #include <memory>
 #include <new>
+#include <numeric>
 #include <vector>
 
 #include "kernels.hpp"
@@ -11,21 +13,39 @@
 namespace halfstep {
 
 struct Task {
-  int64_t row0, row1;   // rows, or one long row
-  int64_t k0, k1;       // its chunk of cells, for a long row
-  int64_t long_number;  // -1: ordinary rows
+  int64_t row0, row1;
+  int64_t k0, k1;  // cells of these rows; all of them where cut < 0
+  int64_t cut;     // which of the rows that several tasks share, or -1
+  int64_t part;    // which of its parts
 };
 
+// Rows whose cells several tasks share: one long row, or a block of a table.
 template <class T>
-struct LongRow {
-  int64_t row;
+struct Cut {
   std::vector<std::unique_ptr<T[]>> parts;
   std::atomic<int> missing{0};
 };
 
+template <class T>
+struct Plan {
+  std::vector<Task> tasks;  // those that share rows first
+  std::vector<std::unique_ptr<Cut<T>>> cuts;
+
+  // Tasks for the cells k0..k1 of these rows, chunk by chunk.
+  void cut(int64_t row0, int64_t row1, int64_t k0, int64_t k1, int64_t chunk) {
+    int64_t part = 0;
+    for (int64_t k = k0; k < k1; k += chunk)
+      tasks.push_back({row0, row1, k, std::min(k + chunk, k1), int64_t(cuts.size()), part++});
+    cuts.push_back(std::make_unique<Cut<T>>());
+    cuts.back()->parts.resize(part);
+    cuts.back()->missing = int(part);
+  }
+};
+
 // Tasks do not depend on the number of threads, so neither do the sums nor the order of any addition.
 template <class T>
-std::vector<Task> plan(const HalfStep<T>& h, bool split_long, std::vector<std::unique_ptr<LongRow<T>>>& long_rows) {
+Plan<T> plan_rows(const HalfStep<T>& h) {
+  const bool split_long = h.loss.kind == LossKind::squared && !h.nonnegative;
   const double f = h.free();
   auto work = [&](int64_t i) {
     const double n = double(h.indptr[i + 1] - h.indptr[i]);
@@ -34,32 +54,41 @@ std::vector<Task> plan(const HalfStep<T>& h, bool split_long, std::vector<std::u
   double total = 0;
   for (int64_t i = 0; i < h.n_own; ++i) total += work(i);
   const double share = total / 256;
-  std::vector<Task> tasks, rest;
+  Plan<T> plan;
+  std::vector<Task> rest;
   int64_t first = 0;
   double sum = 0;
-  auto cut = [&](int64_t end) {
-    if (end > first) rest.push_back({first, end, 0, 0, -1});
+  auto end_task = [&](int64_t end) {
+    if (end > first) rest.push_back({first, end, 0, 0, -1, 0});
     first = end, sum = 0;
   };
   for (int64_t i = 0; i < h.n_own; ++i) {
     const int64_t k0 = h.indptr[i], k1 = h.indptr[i + 1];
     if (split_long && k1 - k0 > long_row) {
-      cut(i);
-      auto row = std::make_unique<LongRow<T>>();
-      row->row = i;
-      for (int64_t k = k0; k < k1; k += chunk_cells)
-        tasks.push_back({i, i + 1, k, k + chunk_cells < k1 ? k + chunk_cells : k1, int64_t(long_rows.size())});
-      row->missing = int((k1 - k0 + chunk_cells - 1) / chunk_cells);
-      row->parts.resize(row->missing);
-      long_rows.push_back(std::move(row));
+      end_task(i);
+      plan.cut(i, i + 1, k0, k1, chunk_cells);
       first = i + 1;
       continue;
     }
-    if ((sum += work(i)) >= share && !(h.complete && (i + 1) % complete_batch)) cut(i + 1);
+    if ((sum += work(i)) >= share) end_task(i + 1);
   }
-  cut(h.n_own);
-  tasks.insert(tasks.end(), rest.begin(), rest.end());
-  return tasks;
+  end_task(h.n_own);
+  plan.tasks.insert(plan.tasks.end(), rest.begin(), rest.end());
+  return plan;
+}
+
+template <class T>
+Plan<T> plan_table(const HalfStep<T>& h) {
+  const int64_t rows = block_rows(h), blocks = (h.n_own + rows - 1) / rows;
+  const int64_t wanted = (table_tasks + blocks - 1) / std::max<int64_t>(blocks, 1);
+  const int64_t chunk = std::max(table_chunk, (h.n_other + wanted - 1) / wanted);
+  Plan<T> plan;
+  for (int64_t i = 0; i < h.n_own; i += rows)
+    if (chunk < h.n_other)
+      plan.cut(i, std::min(i + rows, h.n_own), 0, h.n_other, chunk);
+    else
+      plan.tasks.push_back({i, std::min(i + rows, h.n_own), 0, h.n_other, -1, 0});
+  return plan;
 }
 
 template <class T>
@@ -78,46 +107,57 @@ struct Workers {
   }
 };
 
+template <class T>
+int64_t longest_row(const HalfStep<T>& h) {
+  if (h.is_table()) return h.n_other;
+  int64_t longest = 0;
+  for (int64_t i = 0; i < h.n_own; ++i) longest = std::max(longest, h.indptr[i + 1] - h.indptr[i]);
+  return longest;
+}
+
 // Solves every row of the own side. With `evaluate`, the sums hold what the new rows cost on their cells.
 template <class T>
 Sums half_step(const Kernels<T>& kernels, HalfStep<T> h, bool evaluate, int n_threads) {
-  for (int64_t i = 0; i < h.n_own; ++i) h.longest = std::max(h.longest, h.indptr[i + 1] - h.indptr[i]);
-  const bool split = h.loss.kind == LossKind::squared && !h.nonnegative && !h.complete;
-  std::vector<std::unique_ptr<LongRow<T>>> long_rows;
-  const std::vector<Task> tasks = plan(h, split, long_rows);
-  std::vector<Sums> sums(tasks.size() + 1);
-  {
-    Workers<T> workers(kernels, h, n_threads);
-    const size_t size = kernels.part_size(h.free());
-    parallel(n_threads, int64_t(tasks.size()), [&](int worker, int64_t number) {
-      const Task& task = tasks[number];
-      if (task.long_number < 0) {
-        kernels.rows(h, task.row0, task.row1, evaluate, workers[worker], sums[number]);
-        return;
-      }
-      LongRow<T>& row = *long_rows[task.long_number];
-      const size_t part = size_t((task.k0 - h.indptr[task.row0]) / chunk_cells);
-      row.parts[part].reset(new T[size]);
-      kernels.part(h, task.row0, task.k0, task.k1, workers[worker], row.parts[part].get());
-      if (row.missing.fetch_sub(1) > 1) return;
-      std::vector<T*> parts;
-      for (auto& p : row.parts) parts.push_back(p.get());
-      kernels.finish(h, task.row0, parts.data(), int(parts.size()), workers[worker], sums[number]);
-      row.parts.clear();
-    });
+  h.longest = longest_row(h);
+  std::vector<int32_t> every;  // cells of a row of a table
+  if (h.is_table()) {
+    every.resize(size_t(h.n_other));
+    std::iota(every.begin(), every.end(), 0);
+    h.indices = every.data();
   }
-  // Who finishes a long row depends on timing; its sums go to one place in row order.
+  const Plan<T> plan = h.is_table() ? plan_table(h) : plan_rows(h);
+  const std::vector<Task>& tasks = plan.tasks;
+  std::vector<Sums> sums(tasks.size() + 1);
+  Workers<T> workers(kernels, h, n_threads);
+  parallel(n_threads, int64_t(tasks.size()), [&](int worker, int64_t number) {
+    const Task& task = tasks[number];
+    if (task.cut < 0) {
+      kernels.rows(h, task.row0, task.row1, evaluate, workers[worker], sums[number]);
+      return;
+    }
+    Cut<T>& shared = *plan.cuts[task.cut];
+    T* part = new T[kernels.part_size(h, task.row1 - task.row0)];
+    shared.parts[task.part].reset(part);
+    kernels.part(h, task.row0, task.row1, task.k0, task.k1, workers[worker], part);
+    if (shared.missing.fetch_sub(1) > 1) return;
+    std::vector<T*> parts;
+    for (auto& p : shared.parts) parts.push_back(p.get());
+    kernels.finish(h, task.row0, task.row1, parts.data(), int(parts.size()), workers[worker], sums[number]);
+    shared.parts.clear();
+  });
+  // Who finishes shared rows depends on timing; their sums go to one place in row order.
   const size_t n_chunks =
-      tasks.size() - size_t(std::count_if(tasks.begin(), tasks.end(), [](const Task& t) { return t.long_number < 0; }));
-  std::vector<Sums> by_row(long_rows.size());
-  for (size_t number = 0; number < n_chunks; ++number) by_row[tasks[number].long_number].add(sums[number]);
+      tasks.size() - size_t(std::count_if(tasks.begin(), tasks.end(), [](const Task& t) { return t.cut < 0; }));
+  std::vector<Sums> by_cut(plan.cuts.size());
+  for (size_t number = 0; number < n_chunks; ++number) by_cut[tasks[number].cut].add(sums[number]);
   if (evaluate)
-    parallel(n_threads, int64_t(n_chunks), [&](int, int64_t number) {
+    parallel(n_threads, int64_t(n_chunks), [&](int worker, int64_t number) {
+      const Task& task = tasks[number];
       sums[number] = Sums();
-      kernels.evaluate(h, tasks[number].row0, tasks[number].k0, tasks[number].k1, sums[number]);
+      kernels.evaluate(h, task.row0, task.row1, task.k0, task.k1, workers[worker], sums[number]);
     });
   Sums total;
-  for (const Sums& s : by_row) total.add(s);
+  for (const Sums& s : by_cut) total.add(s);
   for (size_t number = evaluate ? 0 : n_chunks; number < tasks.size(); ++number) total.add(sums[number]);
   return total;
 }
@@ -127,34 +167,47 @@ Sums half_step(const Kernels<T>& kernels, HalfStep<T> h, bool evaluate, int n_th
 // caller.
 template <class T>
 void quadratics(const Kernels<T>& kernels, HalfStep<T> h, double* out, int n_threads) {
-  for (int64_t i = 0; i < h.n_own; ++i) h.longest = std::max(h.longest, h.indptr[i + 1] - h.indptr[i]);
+  h.longest = longest_row(h);
+  Plan<T> plan;
+  if (h.is_table())
+    plan = plan_table(h);
+  else
+    for (int64_t i = 0; i < h.n_own; ++i) plan.cut(i, i + 1, h.indptr[i], h.indptr[i + 1], chunk_cells);
   Workers<T> workers(kernels, h, n_threads);
-  const int f = h.free();
-  std::vector<std::vector<T>> parts(n_threads);
-  parallel(n_threads, h.n_own, [&](int worker, int64_t i) {
-    parts[worker].resize(kernels.part_size(f));
-    for (int64_t k = h.indptr[i]; k < h.indptr[i + 1]; k += chunk_cells) {
-      kernels.part(h, i, k, std::min(k + chunk_cells, h.indptr[i + 1]), workers[worker], parts[worker].data());
-      kernels.add_part(f, parts[worker].data(), out + size_t(i) * (f + 1) * f);
-    }
+  const size_t size = size_t(h.free() + 1) * h.free();
+  parallel(n_threads, int64_t(plan.tasks.size()), [&](int worker, int64_t number) {
+    const Task& task = plan.tasks[number];
+    const int64_t rows = task.row1 - task.row0;
+    std::unique_ptr<T[]> part(new T[kernels.part_size(h, rows)]);
+    kernels.part(h, task.row0, task.row1, task.k0, task.k1, workers[worker], part.get());
+    if (task.cut < 0) return kernels.add_part(h, rows, part.get(), workers[worker], out + task.row0 * size);
+    Cut<T>& shared = *plan.cuts[task.cut];
+    shared.parts[task.part] = std::move(part);
+    if (shared.missing.fetch_sub(1) > 1) return;
+    for (auto& p : shared.parts) kernels.add_part(h, rows, p.get(), workers[worker], out + task.row0 * size);
+    shared.parts.clear();
   });
 }
 
 // What the present rows cost on their cells; solves nothing.
 template <class T>
-Sums evaluate(const Kernels<T>& kernels, const HalfStep<T>& h, int n_threads) {
+Sums evaluate(const Kernels<T>& kernels, HalfStep<T> h, int n_threads) {
   std::vector<Task> tasks;
-  for (int64_t i = 0; i < h.n_own; ++i)
-    for (int64_t k = h.indptr[i]; k < h.indptr[i + 1]; k += chunk_cells)
-      if (!tasks.empty() && tasks.back().k1 + h.indptr[i + 1] - k < tasks.back().k0 + chunk_cells)
-        tasks.back().row1 = i + 1, tasks.back().k1 = h.indptr[i + 1];
-      else
-        tasks.push_back({i, i + 1, k, std::min(k + chunk_cells, h.indptr[i + 1]), -1});
+  if (h.is_table())
+    tasks = plan_table(h).tasks;
+  else
+    for (int64_t i = 0; i < h.n_own; ++i)
+      for (int64_t k = h.indptr[i]; k < h.indptr[i + 1]; k += chunk_cells)
+        if (!tasks.empty() && tasks.back().k1 + h.indptr[i + 1] - k < tasks.back().k0 + chunk_cells)
+          tasks.back().row1 = i + 1, tasks.back().k1 = h.indptr[i + 1];
+        else
+          tasks.push_back({i, i + 1, k, std::min(k + chunk_cells, h.indptr[i + 1]), -1, 0});
+  Workers<T> workers(kernels, h, n_threads);
   std::vector<Sums> sums(tasks.size());
-  parallel(n_threads, int64_t(tasks.size()), [&](int, int64_t number) {
+  parallel(n_threads, int64_t(tasks.size()), [&](int worker, int64_t number) {
     const Task& task = tasks[number];
-    for (int64_t i = task.row0; i < task.row1; ++i)
-      kernels.evaluate(h, i, std::max(task.k0, h.indptr[i]), std::min(task.k1, h.indptr[i + 1]), sums[number]);
+    void* scratch = h.is_table() ? workers[worker] : nullptr;  // cells of ordinary rows need none
+    kernels.evaluate(h, task.row0, task.row1, task.k0, task.k1, scratch, sums[number]);
   });
   Sums total;
   for (const Sums& s : sums) total.add(s);

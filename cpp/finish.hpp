@@ -11,6 +11,19 @@ namespace halfstep::HALFSTEP_ISA {
 // Values of one row that the iterative finishes keep turned; longer rows are walked by their indices from there on.
 constexpr size_t turned_limit = size_t(1) << 21;
 
+// Zeroed room for arrays of the given sizes, each with a little slack behind it; null if there is none.
+template <class T, size_t N>
+inline void* carve(const size_t (&sizes)[N], T** const (&places)[N]) {
+  size_t total = 0;
+  for (size_t size : sizes) total += (size + 31) / 16 * 16;
+  void* memory = std::aligned_alloc(64, (total * sizeof(T) + 63) / 64 * 64);
+  if (!memory) return nullptr;
+  std::memset(memory, 0, total * sizeof(T));
+  T* at = static_cast<T*>(memory);
+  for (size_t k = 0; k < N; ++k) *places[k] = at, at += (sizes[k] + 31) / 16 * 16;
+  return memory;
+}
+
 // One worker's scratch; sized once for the whole half-step.
 template <class T>
 struct Workspace {
@@ -28,7 +41,7 @@ struct Workspace {
   explicit Workspace(const HalfStep<T>& h) {
     const int f = h.free(), ld = panel_ld<T>(f);
     const bool chunked = h.loss.kind == LossKind::squared && !h.nonnegative;
-    const size_t cells = size_t(chunked && !h.complete && h.longest > long_row ? long_row : h.longest) + 64;
+    const size_t cells = size_t(chunked && !h.is_table() && h.longest > long_row ? long_row : h.longest) + 64;
     const size_t tall = f > panel_cells ? f : panel_cells;
     const size_t turns = chunked ? 0 : cells, squares = quadratic_size<T>(f);
     turned_cells = chunked ? 0 : int64_t(cells * f <= turned_limit ? cells : turned_limit / f) / width<T> * width<T>;
@@ -58,13 +71,7 @@ struct Workspace {
     T** const places[] = {&panel,      &quadratic, &scratch, &s,          &l,    &z,      &b,      &base,
                           &diagonal,   &p,         &r,       &v,          &half, &sign,   &target, &slope,
                           &multiplier, &turned,    &best,    &unobserved, &root, &bounded};
-    size_t total = 0;
-    for (size_t size : sizes) total += (size + 31) / 16 * 16;
-    memory = std::aligned_alloc(64, (total * sizeof(T) + 63) / 64 * 64);
-    if (!memory) return;
-    std::memset(memory, 0, total * sizeof(T));
-    T* at = static_cast<T*>(memory);
-    for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); ++k) *places[k] = at, at += (sizes[k] + 31) / 16 * 16;
+    memory = carve(sizes, places);
   }
   ~Workspace() { std::free(memory); }
   Workspace(const Workspace&) = delete;

@@ -3,39 +3,70 @@
 
 #include <new>
 
-#include "complete.hpp"
 #include "dense.hpp"
-#include "solve.hpp"
+#include "lanes.hpp"
 
 #define HALFSTEP_TEXT_(x) #x
 #define HALFSTEP_TEXT(x) HALFSTEP_TEXT_(x)
 
 namespace halfstep::HALFSTEP_ISA {
 
+// What a worker keeps for a half-step.
+template <class T>
+struct Worker {
+  Workspace<T> rows;
+  LaneRoom<T> lanes;
+  explicit Worker(const HalfStep<T>& h) : rows(h), lanes(h) {}
+  bool has_memory(const HalfStep<T>& h) const { return rows.memory && (lanes.memory || !h.is_table()); }
+};
+
 template <class T>
 Kernels<T> table() {
-  using W = Workspace<T>;
+  using W = Worker<T>;
   return {
       [](const HalfStep<T>& h) -> void* {
-        W* ws = new (std::nothrow) W(h);
-        if (ws && ws->memory) return ws;
-        delete ws;
+        W* worker = new (std::nothrow) W(h);
+        if (worker && worker->has_memory(h)) return worker;
+        delete worker;
         return nullptr;
       },
-      [](void* ws) { delete static_cast<W*>(ws); },
-      [](const HalfStep<T>& h, int64_t first, int64_t last, bool evaluate, void* ws, Sums& sums) {
-        if (h.complete) return solve_complete(h, first, last, evaluate, *static_cast<W*>(ws), sums);
-        for (int64_t i = first; i < last; ++i) solve_row(h, i, evaluate, *static_cast<W*>(ws), sums);
+      [](void* worker) { delete static_cast<W*>(worker); },
+      [](const HalfStep<T>& h, int64_t first, int64_t last, bool evaluate, void* worker, Sums& sums) {
+        W& w = *static_cast<W*>(worker);
+        if (!h.is_table()) {
+          for (int64_t i = first; i < last; ++i) solve_row(h, i, evaluate, w.rows, sums);
+          return;
+        }
+        Lanes<T>(h, w.lanes).solve_rows(first, last, evaluate, w.rows, sums);
       },
-      [](int f) { return quadratic_size<T>(f); },
-      [](const HalfStep<T>& h, int64_t i, int64_t k0, int64_t k1, void* ws, T* out) {
-        accumulate_part(h, i, k0, k1, *static_cast<W*>(ws), out);
+      [](const HalfStep<T>& h, int64_t rows) {
+        return h.is_table() ? lane_sums<T>(h.free(), rows) : quadratic_size<T>(h.free());
       },
-      add_part<T>,
-      [](const HalfStep<T>& h, int64_t i, T* const* parts, int count, void* ws, Sums& sums) {
-        finish_parts(h, i, parts, count, *static_cast<W*>(ws), sums);
+      [](const HalfStep<T>& h, int64_t first, int64_t last, int64_t k0, int64_t k1, void* worker, T* out) {
+        W& w = *static_cast<W*>(worker);
+        if (h.is_table())
+          Lanes<T>(h, w.lanes).accumulate(first, last, k0, k1, out);
+        else
+          accumulate_part(h, first, k0, k1, w.rows, out);
       },
-      evaluate_cells<T>,
+      [](const HalfStep<T>& h, int64_t rows, T* part, void* worker, double* out) {
+        if (h.is_table())
+          Lanes<T>(h, static_cast<W*>(worker)->lanes).add_quadratics(rows, part, out);
+        else
+          add_part(h.free(), part, out);
+      },
+      [](const HalfStep<T>& h, int64_t first, int64_t last, T* const* parts, int count, void* worker, Sums& sums) {
+        W& w = *static_cast<W*>(worker);
+        if (h.is_table())
+          Lanes<T>(h, w.lanes).finish_parts(first, last, parts, count, w.rows, sums);
+        else
+          finish_parts(h, first, parts, count, w.rows, sums);
+      },
+      [](const HalfStep<T>& h, int64_t first, int64_t last, int64_t k0, int64_t k1, void* worker, Sums& sums) {
+        if (h.is_table()) return Lanes<T>(h, static_cast<W*>(worker)->lanes).evaluate(first, last, k0, k1, sums);
+        for (int64_t i = first; i < last; ++i)
+          evaluate_cells(h, i, k0 > h.indptr[i] ? k0 : h.indptr[i], k1 < h.indptr[i + 1] ? k1 : h.indptr[i + 1], sums);
+      },
       gram_rows<T>,
       rotate_rows<T>,
       top_rows<T>,

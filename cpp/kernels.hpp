@@ -24,11 +24,12 @@ struct Kernels {
   void* (*open)(const HalfStep<T>&);  // a worker's scratch, or null if there is no memory
   void (*close)(void*);
   void (*rows)(const HalfStep<T>&, int64_t first, int64_t last, bool evaluate, void* scratch, Sums&);
-  size_t (*part_size)(int f);
-  void (*part)(const HalfStep<T>&, int64_t i, int64_t k0, int64_t k1, void* scratch, T* out);
-  void (*add_part)(int f, const T* part, double* out);
-  void (*finish)(const HalfStep<T>&, int64_t i, T* const* parts, int count, void* scratch, Sums&);
-  void (*evaluate)(const HalfStep<T>&, int64_t i, int64_t k0, int64_t k1, Sums&);
+  // The quadratics of rows first..last on their cells k0..k1; of one row, or of a block of a table.
+  size_t (*part_size)(const HalfStep<T>&, int64_t rows);
+  void (*part)(const HalfStep<T>&, int64_t first, int64_t last, int64_t k0, int64_t k1, void* scratch, T* out);
+  void (*add_part)(const HalfStep<T>&, int64_t rows, T* part, void* scratch, double* out);
+  void (*finish)(const HalfStep<T>&, int64_t first, int64_t last, T* const* parts, int count, void* scratch, Sums&);
+  void (*evaluate)(const HalfStep<T>&, int64_t first, int64_t last, int64_t k0, int64_t k1, void* scratch, Sums&);
   void (*gram)(const T* x, int64_t n, int d, double* out);
   void (*rotate)(T* x, int64_t n, int d, int start, int f, const T* basis);
   void (*top)(const TopK<T>&, int64_t first, int64_t last);

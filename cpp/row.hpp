@@ -5,10 +5,13 @@
 //
 //   own       n_own   x d    pinned columns are read, free columns are written
 //   other     n_other x d    fixed; the free range of the own side is gathered as x, the rest makes offsets
-//   indptr    n_own + 1      cells of own row i are indptr[i] .. indptr[i+1]
+//   indptr    n_own + 1      cells of own row i are indptr[i] .. indptr[i+1]; null where the cells are a table
 //   indices   cells          rows of `other`
 //   targets, weights         cells, or null and then the constant holds for every cell
 //   offsets   cells          or null: what other terms already contribute to the score of an observed cell
+//             A table has a cell (i, k) for every row i of `own` and k of `other`, at i * row_step + k * cell_step of
+//             targets and weights. A target that is not a number stands for no cell. One of the steps is 1; indices
+//             are 0 .. n_other - 1. Squared loss without background, offsets and constraints only (lanes.hpp).
 //   lam       n_own          or null and then lam_all
 //   mu        n_own x f      or null; mu_stride = 0 shares one row
 //   gram      d x d          Gram matrix of the whole other side, dense; null where w0 = 0
@@ -48,6 +51,7 @@ struct HalfStep {
   const T* other = nullptr;
   const int64_t* indptr = nullptr;
   const int32_t* indices = nullptr;
+  int64_t row_step = 0, cell_step = 0;
   const T *targets = nullptr, *weights = nullptr, *offsets = nullptr;
   T target = 1, weight = 1;
   const T* lam = nullptr;
@@ -66,9 +70,9 @@ struct HalfStep {
   int max_steps = 100;      // inner iterations of the iterative finishes
   int block = 64;           // columns solved together by the subspace finish
   int64_t longest = 0;      // cells of the longest row
-  bool complete = false;    // every row has every cell, in order: rows are solved side by side (complete.hpp)
 
   int free() const { return free_stop - free_start; }
+  bool is_table() const { return !indptr; }
   T penalty(int64_t i) const { return lam ? lam[i] : lam_all; }
   const T* prior(int64_t i) const { return mu ? mu + i * mu_stride : nullptr; }
 };
@@ -93,9 +97,19 @@ struct Sums {
   }
 };
 
-// Rows that are solved side by side stay in one task.
-constexpr int64_t complete_batch = 8;
-constexpr size_t complete_columns = 96;  // beyond, a triangle of lanes leaves the cache
+// Rows of a table are solved in blocks: whole groups of lanes of any instruction set, and quadratics that stay in
+// cache.
+constexpr int64_t block_step = 32;
+template <class T>
+int64_t block_rows(const HalfStep<T>& h) {
+  const int64_t quadratic = int64_t(sizeof(T)) * h.free() * (h.free() + 3) / 2;
+  const int64_t fit = (256 << 10) / quadratic / block_step, share = h.n_own / (64 * block_step);
+  const int64_t steps = fit < share ? fit : share;
+  return block_step * (steps < 1 ? 1 : steps > 8 ? 8 : steps);
+}
+// Where there are few blocks, their cells are cut too.
+constexpr int64_t table_tasks = 32;
+constexpr int64_t table_chunk = 256;  // cells, at least
 
 // A row longer than two chunks is accumulated chunk by chunk, so that several threads can share it.
 constexpr int64_t chunk_cells = 8192;

@@ -92,16 +92,16 @@ constexpr int gram_tiles(int columns) {
   return columns * columns / (2 * tile_rows * tile_columns<T>);
 }
 
-// c (rows x columns) = a (rows x K, row-major) * b (K x columns, row-major).
+// c (rows x columns) gets a * b: a[r*a_row + k*a_k] is rows x K, b is K x columns, row-major.
 template <class T>
-inline void product(int rows, int columns, int K, const T* a, ptrdiff_t lda, const T* b, ptrdiff_t ldb, T* c,
-                    ptrdiff_t ldc) {
+inline void product(Put put, int rows, int columns, int K, const T* a, ptrdiff_t a_row, ptrdiff_t a_k, const T* b,
+                    ptrdiff_t ldb, T* c, ptrdiff_t ldc) {
   constexpr int w = width<T>;
   for (int j = 0; j < columns; j += 2 * w)
     if (columns - j > w)
-      tiles<T, 2>(rows, Put::set, K, a, lda, 1, b + j, ldb, c + j, ldc, nothing);
+      tiles<T, 2>(rows, put, K, a, a_row, a_k, b + j, ldb, c + j, ldc, nothing);
     else
-      tiles<T, 1>(rows, Put::set, K, a, lda, 1, b + j, ldb, c + j, ldc, nothing);
+      tiles<T, 1>(rows, put, K, a, a_row, a_k, b + j, ldb, c + j, ldc, nothing);
 }
 
 // out[k][c] = by_k[k] * scale(c) * row(c)[k] for n rows; columns up to a multiple of the width are zeroed. A null by_k
@@ -109,7 +109,6 @@ inline void product(int rows, int columns, int K, const T* a, ptrdiff_t lda, con
 template <class T, class RowAt, class ScaleAt>
 inline void pack_transposed(int n, int K, RowAt row, ScaleAt scale, const T* by_k, T* out, int ld) {
   constexpr int w = width<T>;
-  const int whole = K / w * w;
   for (int c = 0; c < n; c += w) {
     const T* source[w];
     T by[w];
@@ -118,7 +117,8 @@ inline void pack_transposed(int n, int K, RowAt row, ScaleAt scale, const T* by_
       by[r] = c + r < n ? scale(c + r) : T(0);
     }
     const Vec<T> factor = load(by);
-    for (int k = 0; k < whole; k += w) {
+    for (int from = 0; from < K && w <= K; from += w) {
+      const int k = from + w <= K ? from : K - w;  // the last vectors overlap their neighbours
       Vec<T> v[w];
 #pragma GCC unroll 16
       for (int r = 0; r < w; ++r) v[r] = load(source[r] + k);
@@ -126,7 +126,7 @@ inline void pack_transposed(int n, int K, RowAt row, ScaleAt scale, const T* by_
 #pragma GCC unroll 16
       for (int r = 0; r < w; ++r) store(out + ptrdiff_t(k + r) * ld + c, v[r] * (by_k ? by_k[k + r] * factor : factor));
     }
-    for (int k = whole; k < K; ++k)
+    for (int k = 0; k < K && K < w; ++k)
       for (int r = 0; r < w; ++r) out[ptrdiff_t(k) * ld + c + r] = (by_k ? by_k[k] : T(1)) * by[r] * source[r][k];
   }
 }

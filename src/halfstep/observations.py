@@ -159,6 +159,27 @@ class Observations:
         return Observations(self.shape, indptr, self.indices[starts], targets, weights.astype(dtype))
 
 
+@dataclass(frozen=True, eq=False)
+class DenseCells:
+    """Cells of an (n, m) matrix as a table, which nothing is copied from: `.T` is another view of it.
+
+    targets (n, m), NaN where there is no cell; weights (n, m) or one number. Both arrays lie in memory in the same way,
+    row after row or column after column.
+    """
+
+    targets: NDArray[Any]
+    weights: Values = 1.0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n, m = self.targets.shape
+        return n, m
+
+    @property
+    def T(self) -> DenseCells:
+        return DenseCells(self.targets.T, self.weights.T if isinstance(self.weights, np.ndarray) else self.weights)
+
+
 def check_size(shape: tuple[int, int]) -> None:
     """Row numbers are int32 in the core; more rows than that would wrap around."""
     for side, n in zip(("rows", "columns"), shape, strict=True):

@@ -16,7 +16,7 @@ from halfstep.cfensemble.start import start_classifiers
 from halfstep.cfensemble.table import Scale, Table
 from halfstep.engine.local import LabelCell, solve_rows
 from halfstep.engine.problem import Problem, Side, Solver
-from halfstep.observations import Observations
+from halfstep.observations import DenseCells, Observations
 
 
 def make_session(seed=0, n=40, m=6, rank=2, *, bernoulli=False, channels=1, features=0, groups=False, dtype=np.float64):
@@ -184,14 +184,18 @@ def test_float32_rows_agree_with_float64():
         assert_allclose(pair[0].objective(), pair[1].objective(), rtol=1e-5)
 
 
-def test_blocks_do_not_change_the_answer(monkeypatch):
-    whole = make_session(5, n=60)
+@pytest.mark.parametrize("bernoulli", [False, True])
+def test_tables_and_blocks_of_cells_give_the_same_answer(monkeypatch, bernoulli):
+    whole = make_session(5, n=60, bernoulli=bernoulli)
+    assert isinstance(next(whole.own._cells(0))[1], DenseCells) is not bernoulli
+    whole.half_step(1)
+    whole.half_step(0)
     monkeypatch.setattr("halfstep.cfensemble.table.BLOCK_CELLS", 50)
-    parts = make_session(5, n=60)
-    for session in (whole, parts):
-        session.half_step(1)
-        session.half_step(0)
-    assert len(list(parts.table.blocks(0))) > 5
+    monkeypatch.setattr("halfstep.cfensemble.parts.DENSE_COLUMNS", 0)
+    parts = make_session(5, n=60, bernoulli=bernoulli)
+    parts.half_step(1)
+    parts.half_step(0)
+    assert len(list(parts.own._cells(0))) > 5
     assert_allclose(parts.row_factors, whole.row_factors, rtol=1e-8, atol=1e-10)
 
 

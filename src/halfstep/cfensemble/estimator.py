@@ -220,10 +220,9 @@ class CFEnsemble(  # type: ignore[misc]
             tasks=self._tasks,
             calibrate=self.calibrate and wanted != "mean" and self.class_weight is not None,
             seed=seed_from(self.random_state),
-            elsewhere=(0.0, 0.0) if rest is None else rest.residuals(V),
         )
         self._fusion = fusion
-        self.novelty_ = fusion.novelty(self._factors)
+        self.novelty_ = fusion.learn_novelty(self._factors, (0.0, 0.0) if rest is None else rest.residuals(V))
         if rest is None:
             self._novelty_threshold = float(np.quantile(self.novelty_, self.novelty_level))
         else:

@@ -16,12 +16,32 @@ from halfstep.cfensemble.aggregators import FORMS, Design
 from halfstep.cfensemble.columns import Columns, Factors
 from halfstep.cfensemble.combined import Factorisation
 from halfstep.cfensemble.parts import PartSums
-from halfstep.cfensemble.table import Scale, Table, is_row_local, make_weights
+from halfstep.cfensemble.table import Scale, Table, is_row_local, make_weights, row_passes
 from halfstep.errors import one_of
 from halfstep.predictions import Codes, Floats
 from halfstep.weights import CellWeights
 
-CHUNK_ROWS = 4096
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """(N,) each: weighted squared residuals of a row, the same of its pinned part alone, and its total weight."""
+
+    left: Floats
+    total: Floats
+    weight: Floats
+
+    def noise(self, elsewhere: tuple[float, float] = (0.0, 0.0)) -> float:
+        """Mean squared residual of a cell. elsewhere : summed residuals and weights of cells of other rows."""
+        return float((self.left.sum() + elsewhere[0]) / max(self.weight.sum() + elsewhere[1], np.finfo(float).tiny))
+
+    def novelty(self, noise: float) -> Floats:
+        """(N,) share of a row that the factors cannot reconstruct: left / (total + noise * weight), 0 to about 1.
+
+        `total` is what biases of classifiers and features alone leave. `noise`, that of the fitted rows, keeps rows
+        that say little from looking novel. A row without cells has novelty 1.
+        """
+        whole = np.maximum(self.total + noise * self.weight, np.finfo(float).tiny)
+        return np.where(self.weight > 0, self.left / whole, 1.0)
 
 
 @dataclass(eq=False)
@@ -123,45 +143,28 @@ class FusionFactors:
 
     def chunks(self) -> Iterator[slice]:
         """Ranges of rows whose dense scores are held at one time."""
-        for start in range(0, len(self.row_factors), CHUNK_ROWS):
-            yield slice(start, min(start + CHUNK_ROWS, len(self.row_factors)))
+        return row_passes(*self.table.shape)
 
-    def residuals(self) -> tuple[Floats, Floats, Floats]:
-        """(N,) each: weighted squared residuals of a row, the same of its pinned part alone, and its total weight.
-
-        Residuals are in the units of targets; log odds for the Bernoulli loss.
-        """
+    def residuals(self) -> Residuals:
+        """What the factors leave of each row, in the units of targets; log odds for the Bernoulli loss."""
         N = len(self.row_factors)
         left, total, weight = np.zeros(N), np.zeros(N), np.zeros(N)
         V = self.classifier_factors.astype(np.float64)
         start, stop = self.columns.row_free
-        pinned = V.copy()
-        pinned[:, start:stop] = 0
+        pins = np.r_[:start, stop : self.columns.width]
+        ones = np.ones(len(V))
         for rows in self.chunks():
             U = self.row_factors[rows].astype(np.float64)
             targets = self.table.targets[rows].astype(np.float64)
             if self.scale.bernoulli:
                 targets = self.scale.log_odds_of_targets(targets) / self.scale.slope
-            seen = ~np.isnan(targets)
-            w = self.table.weights[rows] if isinstance(self.table.weights, np.ndarray) else self.table.weights
-            w = np.where(seen, w, 0.0)
-            targets = np.where(seen, targets, 0.0)
-            left[rows] = (w * (targets - U @ V.T) ** 2).sum(axis=1)
-            total[rows] = (w * (targets - U @ pinned.T) ** 2).sum(axis=1)
-            weight[rows] = w.sum(axis=1)
-        return left, total, weight
-
-    def novelty(self, noise: float | None = None) -> Floats:
-        """(N,) share of a row that the factors cannot reconstruct: left / (total + noise * weight), 0 to about 1.
-
-        `total` is what biases of classifiers and features alone leave. `noise`, the mean squared residual of a cell of
-        the fitted rows, keeps rows that say little from looking novel. A row without cells has novelty 1.
-        """
-        left, total, weight = self.residuals()
-        noise = self.noise() if noise is None else noise
-        return np.where(weight > 0, left / np.maximum(total + noise * weight, np.finfo(float).tiny), 1.0)
-
-    def noise(self, elsewhere: tuple[float, float] = (0.0, 0.0)) -> float:
-        """Mean squared residual of a cell. elsewhere : summed residuals and weights of cells of other rows."""
-        left, _, weight = self.residuals()
-        return float((left.sum() + elsewhere[0]) / max(weight.sum() + elsewhere[1], np.finfo(float).tiny))
+            missing = np.isnan(targets)
+            w = np.broadcast_to(self.table.weights, self.table.shape)[rows].astype(np.float64)
+            if missing.any():
+                w, targets = np.where(missing, 0.0, w), np.where(missing, 0.0, targets)
+            pinned = targets - U[:, pins] @ V[:, pins].T
+            gap = pinned - U[:, start:stop] @ V[:, start:stop].T
+            left[rows] = np.einsum("ij,ij,ij->i", w, gap, gap)
+            total[rows] = np.einsum("ij,ij,ij->i", w, pinned, pinned)
+            weight[rows] = w @ ones
+        return Residuals(left, total, weight)

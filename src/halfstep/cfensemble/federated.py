@@ -128,8 +128,8 @@ class FederatedMixin:
         plain = make_weights(rows.P, factors.confidence, np.full(rows.n, -1), dtype, weigh)
         free = factors.with_rows(Table(factors.table.targets, plain), rows.channel, None)
         free.solve_rows()
-        left, _, weight = free.residuals()
-        sums = {"left": left.sum(), "weight": weight.sum()}
+        residuals = free.residuals()
+        sums = {"left": residuals.left.sum(), "weight": residuals.weight.sum()}
         if not isinstance(self._fusion.aggregator, WeightedAggregator):
             return sums
         labelled = np.flatnonzero((rows.y >= 0) & ~np.isnan(rows.P).all(axis=1))

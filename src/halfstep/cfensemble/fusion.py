@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from halfstep.baselines.ensemble.stacking import FREE_PENALTY
 from halfstep.cfensemble.aggregators import Aggregator, Design, MeanAggregator
-from halfstep.cfensemble.factors import FusionFactors
+from halfstep.cfensemble.factors import FusionFactors, Residuals
 from halfstep.cfensemble.inputs import expand_labels, make_folds
 from halfstep.logistic import fit_logistic
 from halfstep.predictions import Codes, Floats
@@ -49,13 +49,9 @@ class Fusion:
         tasks: NDArray[Any] | None = None,
         calibrate: bool = True,
         seed: int = 0,
-        elsewhere: tuple[float, float] = (0.0, 0.0),
     ) -> None:
-        """Train on labelled instances. y (n,) classes or -1; `weigh` gives the weights of labelled classes.
-
-        elsewhere : summed residuals and weights of cells of rows that are not among `factors`, for the noise.
-        """
-        self.noise, self.shifts = factors.noise(elsewhere), np.zeros(self.n_channels)
+        """Train on labelled instances. y (n,) classes or -1; `weigh` gives the weights of labelled classes."""
+        self.shifts = np.zeros(self.n_channels)
         self.aggregator, self.task_coefficients = aggregator, {}
         instances = np.flatnonzero((y >= 0) & self._seen(factors))
         if not len(instances):
@@ -104,9 +100,21 @@ class Fusion:
             score[rows] = self._log_odds(factors.design(rows, self.form), None if by_row is None else by_row[rows])
         return score
 
+    def learn_novelty(self, factors: FusionFactors, elsewhere: tuple[float, float] = (0.0, 0.0)) -> Floats:
+        """Take the noise of fitted instances; returns their novelty.
+
+        elsewhere : summed residuals and weights of cells of rows that are not among `factors`, for the noise.
+        """
+        residuals = factors.residuals()
+        self.noise = residuals.noise(elsewhere)
+        return self._by_instance(residuals)
+
     def novelty(self, factors: FusionFactors) -> Floats:
         """(n,) novelty of instances: the mean over their rows."""
-        novelty: Floats = factors.novelty(self.noise).reshape(-1, self.n_channels).mean(axis=1)
+        return self._by_instance(factors.residuals())
+
+    def _by_instance(self, residuals: Residuals) -> Floats:
+        novelty: Floats = residuals.novelty(self.noise).reshape(-1, self.n_channels).mean(axis=1)
         return novelty
 
 

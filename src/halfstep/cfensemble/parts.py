@@ -8,6 +8,7 @@ nor aggregators.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
@@ -15,13 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfstep.cfensemble.columns import Columns, Factors
-from halfstep.cfensemble.table import Scale, Table
+from halfstep.cfensemble.table import Extra, Scale, Table
 from halfstep.engine.local import LabelCell, evaluate_cells, normal_equations, solve_rows
 from halfstep.engine.problem import Problem, Side, Solver
 from halfstep.losses import Bernoulli, Squared
-from halfstep.observations import Observations
+from halfstep.observations import DenseCells, Observations
 from halfstep.predictions import Floats, expit
 
+DENSE_COLUMNS = 100
+"""Rows of f free columns are solved side by side where f / DENSE_COLUMNS of the cells are observed: a measured rule."""
 CURVATURE_FLOOR = 1e-3  # of the Bernoulli loss in a Newton step: a saturated cell must not make the step wild
 REPORTED = ("squares", "data", "scores", "change", "size", "gap", "steps", "repaired")
 """What the core reports of solved rows and the loop asks for."""
@@ -106,7 +109,20 @@ class LocalPart:
 
     @property
     def n_cells(self) -> int:
-        return sum(len(cells) for _, cells in self.table.blocks(0))
+        return self.table.n_observed
+
+    def _cells(self, side: int, extra: Extra | None = None) -> Iterator[tuple[slice, Observations | DenseCells]]:
+        """Ranges of rows of a side with their cells, in the form from which they are solved fastest.
+
+        Squared rows are solved side by side from the table itself, its missing cells with weight 0, unless few cells
+        are observed or the rows are long; otherwise one by one from the cells they have. See DENSE_COLUMNS.
+        """
+        n, m = self.table.shape
+        start, stop = self.columns.row_free if side == 0 else self.columns.classifier_free
+        if not self.scale.bernoulli and DENSE_COLUMNS * self.table.n_observed >= (stop - start) * n * m:
+            yield slice(0, n if side == 0 else m), self.table.dense(side)
+        else:
+            yield from self.table.blocks(side, extra)
 
     def solve(self, V: Factors, evaluate: bool = False, label: LabelCell | None = None) -> dict[str, float]:
         """Every row against the classifiers, in place; `label` is one more cell of each row whose weight is not 0.
@@ -118,7 +134,7 @@ class LocalPart:
             other = np.vstack([V, label.vector.astype(V.dtype)])
             extra, label = (np.where(label.weights > 0, label.targets, np.nan), label.weights), None
         total = dict.fromkeys(REPORTED, 0.0)
-        for rows, cells in self.table.blocks(0, extra):
+        for rows, cells in self._cells(0, extra):
             here = None if label is None else LabelCell(label.vector, label.targets[rows], label.weights[rows])
             sums = self._solve(0, self.problem, self.row_factors[rows], other, cells, evaluate, here)
             for name in total:
@@ -127,7 +143,7 @@ class LocalPart:
 
     def solve_classifiers(self, V: Factors, prior: Floats | None) -> None:
         """Every classifier against the rows, in place; prior (m, f) or None for 0."""
-        for rows, cells in self.table.blocks(1):
+        for rows, cells in self._cells(1):
             side = replace(self.problem.sides[1], prior=None if prior is None else prior[rows])
             problem = replace(self.problem, sides=(self.problem.sides[0], side))
             self._solve(1, problem, V[rows], self.row_factors, cells, False)
@@ -138,7 +154,7 @@ class LocalPart:
         problem: Problem,
         own: Factors,
         other: Factors,
-        cells: Observations,
+        cells: Observations | DenseCells,
         evaluate: bool,
         label: LabelCell | None = None,
     ) -> dict[str, float]:
@@ -162,8 +178,8 @@ class LocalPart:
     def normal_equations(self, V: Factors) -> tuple[Floats, Floats]:
         """`matrices` and `vectors` of the sums."""
         matrices, vectors = [], []
-        for block, cells in self.table.blocks(1):
-            if self.scale.bernoulli:
+        for block, cells in self._cells(1):
+            if isinstance(cells, Observations) and self.scale.bernoulli:
                 cells = self._working_cells(cells, V[block])
             Q, q = normal_equations(cells, V[block], self.row_factors, self.columns.classifier_free, self.n_threads)
             matrices.append(Q)
@@ -182,8 +198,8 @@ class LocalPart:
     def reconstruction(self, V: Factors) -> float:
         """sum c phi over all observed cells."""
         return sum(
-            evaluate_cells(replace(self.problem, observations=cells), self.row_factors[rows], V, self.n_threads)["data"]
-            for rows, cells in self.table.blocks(0)
+            evaluate_cells(self.problem, self.row_factors[rows], V, self.n_threads, cells)["data"]
+            for rows, cells in self._cells(0)
         )
 
     def penalty(self) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from halfstep.cfensemble.columns import Columns, Factors
-from halfstep.cfensemble.table import BLOCK_CELLS, Table
+from halfstep.cfensemble.table import BLOCK_CELLS, Table, row_passes
 from halfstep.engine.initial import random_rows
 from halfstep.predictions import Codes, Floats
 
@@ -41,7 +41,7 @@ class StartSums:
     def of(cls, table: Table, columns: Columns, channel: Codes) -> StartSums:
         m, k = table.shape[1], columns.n_channels
         counts, targets, centred, gram = np.zeros((k, m)), np.zeros((k, m)), np.zeros(m), np.zeros((m, m))
-        for rows in _row_blocks(table):
+        for rows in row_passes(*table.shape, BLOCK_CELLS):
             cells = table.targets[rows].astype(np.float64)
             seen, one_hot = ~np.isnan(cells), np.eye(k)[channel[rows]]
             cells = np.where(seen, cells, 0.0)
@@ -99,8 +99,3 @@ def start_rows(columns: Columns, channel: Codes, features: Floats | None, seed: 
     if init == "random":
         U[:, columns.shared] = RANDOM_SCALE * random_rows(seed, 0, 0, len(U), columns.rank, dtype)
     return U
-
-
-def _row_blocks(table: Table) -> list[slice]:
-    step = max(1, BLOCK_CELLS // table.shape[1])
-    return [slice(start, min(start + step, table.shape[0])) for start in range(0, table.shape[0], step)]

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halfstep import weights as cell_weights
-from halfstep.observations import Observations
+from halfstep.observations import DenseCells, Observations
 from halfstep.predictions import Codes, Floats, expit, logit
 from halfstep.weights import CellWeights
 
 BLOCK_CELLS = 4_000_000
 """Cells handed to the core at a time: a matrix of 10^8 cells is never held as a sparse matrix of both orientations."""
+
+PASS_CELLS = 100_000
+"""Cells of an element-wise pass: what one operation writes, the next finds in cache."""
 
 Extra = tuple[Floats, Floats]
 """Targets (NaN: none) and weights of one more cell for each row."""
@@ -88,16 +92,22 @@ class Table:
     def observed(self) -> NDArray[np.bool_]:
         return np.asarray(~np.isnan(self.targets))
 
+    @cached_property
+    def n_observed(self) -> int:
+        """Observed cells."""
+        return sum(int(np.count_nonzero(~np.isnan(self.targets[rows]))) for rows in row_passes(*self.shape))
+
     def total_weight(self) -> float:
         """Sum of the weights of observed cells."""
         if isinstance(self.weights, np.ndarray):
             return float(self.weights.sum(dtype=np.float64))
-        return self.weights * sum(float(np.count_nonzero(~np.isnan(part))) for part in self._parts())
+        return self.weights * self.n_observed
 
-    def _parts(self) -> Iterator[NDArray[np.floating]]:
-        step = max(1, BLOCK_CELLS // self.shape[1])
-        for start in range(0, self.shape[0], step):
-            yield self.targets[start : start + step]
+    def dense(self, side: int) -> DenseCells:
+        """All cells, as they lie, grouped by rows (side 0) or classifiers (side 1)."""
+        weights = np.ascontiguousarray(self.weights) if isinstance(self.weights, np.ndarray) else self.weights
+        cells = DenseCells(np.ascontiguousarray(self.targets), weights)
+        return cells if side == 0 else cells.T
 
     def blocks(self, side: int, extra: Extra | None = None) -> Iterator[tuple[slice, Observations]]:
         """Ranges of rows (side 0) or classifiers (side 1) with their cells. `extra` adds column m to side 0."""
@@ -127,7 +137,9 @@ class Table:
 
     def weights_by_classifier(self) -> tuple[Floats, Floats]:
         """(m,) each: the summed weights of a classifier's observed cells, and their number."""
-        counts = sum(((~np.isnan(part)).sum(axis=0) for part in self._parts()), np.zeros(self.shape[1]))
+        counts = np.zeros(self.shape[1])
+        for rows in row_passes(*self.shape):
+            counts += np.count_nonzero(~np.isnan(self.targets[rows]), axis=0)
         if not isinstance(self.weights, np.ndarray):
             return self.weights * counts, counts
         return self.weights.sum(axis=0, dtype=np.float64), counts
@@ -181,7 +193,7 @@ def _observations(targets: NDArray[np.floating], weights: NDArray[np.floating] |
 def make_table(P: Floats, scale: Scale, confidence: CellWeights, y: Codes, dtype: type) -> Table:
     """Targets and weights of the predictions P (N, m), NaN where missing, under labels y (N,)."""
     targets: NDArray[Any] = np.empty(P.shape, dtype)
-    for rows in _row_blocks(P):
+    for rows in row_passes(*P.shape):
         targets[rows] = scale.target(P[rows])
     return Table(targets, make_weights(P, confidence, y, dtype, scale.weight))
 
@@ -195,7 +207,7 @@ def make_weights(
     if not is_row_local(confidence):
         return (times * confidence.compute(P, ~np.isnan(P), y)).astype(dtype)
     weights: NDArray[Any] = np.empty(P.shape, dtype)
-    for rows in _row_blocks(P):
+    for rows in row_passes(*P.shape):
         weights[rows] = times * confidence.compute(P[rows], ~np.isnan(P[rows]), y[rows])
     return weights
 
@@ -210,10 +222,11 @@ def weights_of(rows: Codes, P: Floats, confidence: CellWeights, y: Codes, dtype:
     return np.where(np.isnan(P[rows]), 0, weights).astype(dtype)
 
 
-def _row_blocks(P: Floats) -> Iterator[slice]:
-    step = max(1, BLOCK_CELLS // P.shape[1])
-    for start in range(0, len(P), step):
-        yield slice(start, start + step)
+def row_passes(n: int, m: int, cells: int = PASS_CELLS) -> Iterator[slice]:
+    """Ranges of rows of an (n, m) table, each of about that many cells."""
+    step = max(1, cells // m)
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))
 
 
 def is_row_local(confidence: CellWeights) -> bool:

@@ -17,7 +17,7 @@ from halfstep.engine.initial import initial_factors
 from halfstep.engine.problem import METHODS, Problem, Solver
 from halfstep.errors import RowError
 from halfstep.losses import Squared
-from halfstep.observations import Observations, Values
+from halfstep.observations import DenseCells, Observations, Values
 
 
 def thread_count(n_threads: int | None) -> int:
@@ -160,7 +160,7 @@ def solve_rows(
     duals: NDArray[Any] | None = None,
     evaluate: bool = False,
     n_threads: int = 1,
-    cells: Observations | None = None,
+    cells: Observations | DenseCells | None = None,
     label: LabelCell | None = None,
 ) -> dict[str, float]:
     """One call into the core: every row of `own` in place. `cells` replaces those of the problem, for new rows.
@@ -197,7 +197,7 @@ def try_rows(
     duals: NDArray[Any] | None,
     evaluate: bool,
     n_threads: int,
-    cells: Observations,
+    cells: Observations | DenseCells,
     label: LabelCell | None = None,
 ) -> dict[str, float]:
     """`solve_rows` for callers that look at `sums["failed"]` themselves."""
@@ -242,7 +242,7 @@ def refuse_failed(side: int, sums: dict[str, float]) -> None:
 
 
 def normal_equations(
-    cells: Observations, own: NDArray[Any], other: NDArray[Any], free: tuple[int, int], n_threads: int
+    cells: Observations | DenseCells, own: NDArray[Any], other: NDArray[Any], free: tuple[int, int], n_threads: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(n, f, f) sum w x x' and (n, f) sum w (t - pinned) x over the cells of each row of `own`, under squared loss."""
     sums = _core.quadratics(
@@ -259,28 +259,35 @@ def normal_equations(
     return lower + upper, sums[:, -1]
 
 
-def evaluate_cells(problem: Problem, own: NDArray[Any], other: NDArray[Any], n_threads: int) -> dict[str, float]:
-    """The core's sums over the observed cells."""
+def evaluate_cells(
+    problem: Problem,
+    own: NDArray[Any],
+    other: NDArray[Any],
+    n_threads: int,
+    cells: Observations | DenseCells | None = None,
+) -> dict[str, float]:
+    """The core's sums over the observed cells, or over others in their place."""
     return _core.evaluate(
         own=own,
         other=other,
-        **cell_arguments(problem.observations, own.dtype),
+        **cell_arguments(problem.observations if cells is None else cells, own.dtype),
         loss=problem.loss.native(),
         n_threads=n_threads,
     )
 
 
-def cell_arguments(cells: Observations, dtype: Any) -> dict[str, Any]:
+def cell_arguments(cells: Observations | DenseCells, dtype: Any) -> dict[str, Any]:
     """The arguments of the core that describe cells."""
 
     def split(values: Values, name: str) -> dict[str, Any]:
         if isinstance(values, np.ndarray):
-            return {name + "s": np.ascontiguousarray(values, dtype), name: 0.0}
+            return {name + "s": (np.asarray if dense else np.ascontiguousarray)(values, dtype), name: 0.0}
         return {name + "s": None, name: float(values)}
 
+    dense = isinstance(cells, DenseCells)  # its rows may be the columns of an array
     return {
-        "indptr": cells.indptr,
-        "indices": cells.indices,
+        "indptr": None if isinstance(cells, DenseCells) else cells.indptr,
+        "indices": None if isinstance(cells, DenseCells) else cells.indices,
         **split(cells.targets, "target"),
         **split(cells.weights, "weight"),
     }

@@ -71,8 +71,8 @@ class Side:
         rows = factors[:, start:stop]
         if self.prior is not None:
             rows = rows - self.prior
-        sizes = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-        return float(np.sum(self.penalty * sizes))
+        sizes = np.einsum("ij,ij->i", rows, rows)  # in float64 at once it would take ten times as long
+        return float(np.sum(self.penalty * sizes, dtype=np.float64))
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ class SparkRows:
         The first job counts rows in narrow bins, the second brings the values of the bins that hold the quantile.
         """
         model = self._model(V)
-        counted = self._over_rows(lambda rows: SiteSums("bins", {"n": _binned(rows.novelty(noise))}), model)
+        counted = self._over_rows(lambda rows: SiteSums("bins", {"n": _binned(rows.residuals().novelty(noise))}), model)
         bins = counted.sums["n"] + _binned(here)
         place = level * (bins.sum() - 1)
         low, high = int(np.floor(place)), int(np.ceil(place))
@@ -100,7 +100,7 @@ class SparkRows:
             places = _bin(novelty)
             return np.asarray(novelty[(places >= first) & (places <= last)])
 
-        found = self._paired().map(lambda pair: near(rows_of(model, pair).novelty(noise))).collect()
+        found = self._paired().map(lambda pair: near(rows_of(model, pair).residuals().novelty(noise))).collect()
         values = np.sort(np.concatenate([near(here), *found]))
         skipped = ends[first] - bins[first]
         below, above = values[low - skipped], values[high - skipped]
@@ -165,8 +165,8 @@ def rows_of(model: FusionFactors, pair: Any) -> FusionFactors:
 
 
 def residual_sums(rows: FusionFactors) -> SiteSums:
-    left, _, weight = rows.residuals()
-    return SiteSums("residuals", {"left": float(left.sum()), "weight": float(weight.sum())})
+    found = rows.residuals()
+    return SiteSums("residuals", {"left": float(found.left.sum()), "weight": float(found.weight.sum())})
 
 
 def _bin(novelty: Floats) -> Codes:
