@@ -25,7 +25,8 @@ from halfstep.cfensemble.aggregators import Design, WeightedAggregator
 from halfstep.cfensemble.columns import Columns, Factors
 from halfstep.cfensemble.parts import LocalPart, Part, best_classifiers, penalised
 from halfstep.cfensemble.table import Scale, Table
-from halfstep.engine.alternate import Callback, Outcome, Record, alternate
+from halfstep.engine.alternate import Callback, Outcome, Record, alternate, measure
+from halfstep.engine.extrapolate import Extrapolation
 from halfstep.engine.local import LabelCell
 from halfstep.engine.problem import Problem
 from halfstep.logistic import cross_entropy, fit_logistic
@@ -75,6 +76,11 @@ class Factorisation:
     problem: Problem = field(init=False)
     past: Sequence[Record] = ()
     callbacks: Sequence[Callback] = ()
+    extrapolation: Extrapolation | None = None
+    """Proposes where classifiers and aggregator go next; None leaves them where a sweep put them."""
+    lowest: float = np.inf
+    """The objective after the last sweep, where sweeps are extrapolated."""
+    _settled: Floats = field(init=False)
 
     def __post_init__(self) -> None:
         self.own = LocalPart(self.table, self.columns, self.scale, self.reg, self.row_factors, self.n_threads)
@@ -87,7 +93,15 @@ class Factorisation:
 
     def half_step(self, side: int, evaluate: bool = False) -> dict[str, float]:
         if side == 0:
-            return self.solve_row_side(evaluate)
+            return self.solve_row_side(evaluate) if self.extrapolation is None else self._guarded_row_side()
+        before = self._free_values()
+        self._solve_classifiers_and_aggregator()
+        if self.extrapolation is not None:
+            self._settled = self._free_values()
+            self._set_free_values(self.extrapolation.propose(before, self._settled))
+        return {}
+
+    def _solve_classifiers_and_aggregator(self) -> None:
         if self.labels is not None and np.any(self.aggregator_weights):
             self._joint_classifiers()
         else:
@@ -95,7 +109,35 @@ class Factorisation:
         self._update_groups()
         if self.labels is not None and not self.labels.fixed:
             self.update_aggregator()
-        return {}
+
+    def _guarded_row_side(self) -> dict[str, float]:
+        """Rows against what was proposed; against what the sweep itself found, where that leaves the loss higher."""
+        total = self.solve_row_side(evaluate=True)
+        value = measure(self, total)["objective"]
+        if not value <= self.lowest:
+            assert self.extrapolation is not None
+            self.extrapolation.forget()
+            self._set_free_values(self._settled)
+            total = self.solve_row_side(evaluate=True)
+            value = measure(self, total)["objective"]
+        self.lowest = value
+        return total
+
+    def _free_values(self) -> Floats:
+        """Classifiers and, unless it is fixed, the aggregator, as one vector."""
+        start, stop = self.columns.classifier_free
+        values = self.classifier_factors[:, start:stop].astype(np.float64).ravel()
+        if self.labels is None or self.labels.fixed:
+            return values
+        return np.append(values, self.labels.aggregator.coefficients)
+
+    def _set_free_values(self, values: Floats) -> None:
+        start, stop = self.columns.classifier_free
+        size = len(self.classifier_factors) * (stop - start)
+        self.classifier_factors[:, start:stop] = values[:size].reshape(-1, stop - start)
+        if self.labels is not None and not self.labels.fixed:
+            self.labels.aggregator.coefficients = values[size:].copy()
+        self._update_groups()
 
     def solve_row_side(self, evaluate: bool = False) -> dict[str, float]:
         """Every row against the classifiers, in place; labelled rows with their label."""

@@ -18,6 +18,7 @@ from halfstep.cfensemble.factors import FusionFactors
 from halfstep.cfensemble.inputs import Rows, class_weights
 from halfstep.cfensemble.start import start_classifiers, start_rows
 from halfstep.cfensemble.table import Table, make_table, mean_weights, weights_of, without_labels
+from halfstep.engine.extrapolate import Extrapolation
 from halfstep.engine.initial import seed_from
 from halfstep.engine.local import thread_count
 from halfstep.predictions import Floats
@@ -81,6 +82,7 @@ class FittingMixin:
             session.solve_row_side()
         if supervised:
             session.labels = self._labels(session, labelled, row_labels, total)
+            session.extrapolation = Extrapolation()
         if prepare is not None:
             prepare(session)
         outcome = session.run(

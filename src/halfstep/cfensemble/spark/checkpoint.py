@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
+
 from halfstep.cfensemble.combined import Factorisation
 from halfstep.engine.alternate import Record
 from halfstep.engine.spark.checkpoint import Checkpoints, array_of, text_of
@@ -30,6 +32,9 @@ class EnsembleCheckpoints(Checkpoints):
         session.group_means = saved["groups"]
         if session.labels is not None:
             session.labels.aggregator.coefficients = saved["aggregator"]
+        if session.extrapolation is not None:
+            session.extrapolation.before, session.extrapolation.after = map(list, saved["sweeps"])
+            session.lowest = float(saved["lowest"])
         if session.rest is not None:
             session.rest.solve(session.classifier_factors)
         history: list[Record] = state["history"]
@@ -37,9 +42,12 @@ class EnsembleCheckpoints(Checkpoints):
 
 
 def _arrays(session: Factorisation) -> dict[str, Any]:
+    seen = session.extrapolation
     return {
         "classifiers": session.classifier_factors,
         "rows": session.row_factors,
         "groups": session.group_means,
         "aggregator": None if session.labels is None else session.labels.aggregator.coefficients,
+        "sweeps": None if seen is None else np.array([seen.before, seen.after]),
+        "lowest": np.array(session.lowest),
     }
