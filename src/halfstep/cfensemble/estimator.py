@@ -55,11 +55,12 @@ class CFEnsemble(  # type: ignore[misc]
 
     has two means, so `rho` means the same at any size; t_ij is the linked prediction, c_ij its confidence, s_i the
     class weight, and h_i = b + a mean(z_i) + w'(z_i - mean(z_i)) the log odds: a weighted mean held to the plain one.
-    `solver="exact"` minimises it by alternation for 0 < rho <= 1, extrapolating classifiers and aggregator from the last
-    sweeps wherever that lowers the loss; `history_` has it by sweep, and it never rises. `rho=0` is stacking: the aggregator alone, on observed scores, missing ones reconstructed. `solver="als"` is the
-    label-aware ALS: labels act through the confidence c_ij (1 + alpha q_ij), q the probability given to the true
-    class, and rho does not matter. Whatever the solver, the aggregator that predicts is trained on factors of the
-    labelled instances solved again without their labels.
+    `solver="exact"` minimises it by alternation for 0 < rho <= 1, and extrapolates classifiers and aggregator from the
+    last sweeps wherever that lowers it; `history_` has it by sweep, and it never rises. `rho=0` is stacking: the
+    aggregator alone, on observed scores, missing ones reconstructed. `solver="als"` is the label-aware ALS: labels act
+    through the confidence c_ij (1 + alpha q_ij), q the probability given to the true class, and rho does not matter.
+    Whatever the solver, the aggregator that predicts is trained on factors of the labelled instances solved again
+    without their labels.
 
     Parameters
     ----------
