@@ -94,9 +94,11 @@ class Factorisation:
     def half_step(self, side: int, evaluate: bool = False) -> dict[str, float]:
         if side == 0:
             return self.solve_row_side(evaluate) if self.extrapolation is None else self._guarded_row_side()
-        before = self._free_values()
-        self._solve_classifiers_and_aggregator()
-        if self.extrapolation is not None:
+        if self.extrapolation is None:
+            self._solve_classifiers_and_aggregator()
+        else:
+            before = self._free_values()
+            self._solve_classifiers_and_aggregator()
             self._settled = self._free_values()
             self._set_free_values(self.extrapolation.propose(before, self._settled))
         return {}
