@@ -1,0 +1,195 @@
+"""A standalone Spark cluster for benchmarks, and what can be seen of it: memory, processor time, shuffles, heap.
+
+Knows processes, logs and settings of Spark. Must not know what runs on it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+BLOCKS, CORES, MEMORY = 8, 1, "2g"
+
+
+class Cluster:
+    """A master and two workers on loopback, each the leader of a process group."""
+
+    def __init__(self, folder: Path) -> None:
+        import pyspark
+
+        home = Path(pyspark.__file__).parent
+        self.environment = os.environ | {
+            "SPARK_HOME": str(home),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_WORKER_DIR": str(folder / "work"),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.address = f"spark://127.0.0.1:{port}"
+        command = str(home / "bin" / "spark-class")
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+        def start(kind: str, *arguments: str) -> None:
+            with (folder / f"{kind}{len(self.processes)}.log").open("wb") as log:
+                self.processes.append(
+                    subprocess.Popen(
+                        [
+                            command,
+                            f"org.apache.spark.deploy.{kind}",
+                            *arguments,
+                            "--host",
+                            "127.0.0.1",
+                            "--webui-port",
+                            "0",
+                        ]
+                        + ([self.address] if kind.startswith("worker") else []),
+                        stdout=log,
+                        stderr=log,
+                        env=self.environment,
+                        start_new_session=True,
+                    )
+                )
+
+        start("master.Master", "--port", str(port))
+        time.sleep(8)
+        for _ in range(2):
+            start("worker.Worker", "--cores", str(CORES), "--memory", "3g")
+        time.sleep(8)
+
+    def stop(self) -> None:
+        for process in self.processes:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+class Watch(threading.Thread):
+    """Peak memory in MB of the largest executor: its JVM and everything below it."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peak, self.parts, self.done = 0.0, (0.0, 0.0), threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        while not self.done.wait(0.5):
+            for root, tree in executors().items():
+                sizes = {process: _megabytes(process) for process in tree}
+                if sum(sizes.values()) > self.peak:
+                    self.peak = sum(sizes.values())
+                    self.parts = sizes[root], self.peak - sizes[root]
+
+    def stop(self) -> None:
+        self.done.set()
+        self.join()
+
+    def found(self) -> dict[str, float]:
+        return {"memory": self.peak, "jvm": self.parts[0], "python": self.parts[1]}
+
+
+def executors() -> dict[int, list[int]]:
+    """The JVM of every executor, with itself and all processes below it."""
+    children: dict[int, list[int]] = {}
+    roots = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            parent = int(_stat(int(entry))[1])
+            command = Path(f"/proc/{entry}/cmdline").read_bytes()
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(entry))
+        if b"CoarseGrainedExecutorBackend" in command:
+            roots.append(int(entry))
+    found = {}
+    for root in roots:
+        tree = [root]
+        for process in tree:
+            tree += children.get(process, [])
+        found[root] = tree
+    return found
+
+
+def processor_seconds() -> float:
+    """Processor time that all executors have used so far, JVM and Python workers; what others do does not count."""
+    ticks = 0
+    for process in (process for tree in executors().values() for process in tree):
+        try:
+            ticks += sum(map(int, _stat(process)[11:15]))
+        except OSError:
+            continue
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(process: int) -> list[str]:
+    return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+
+
+def _megabytes(process: int) -> float:
+    """Proportional set size: pages that several workers share count once."""
+    try:
+        return int(Path(f"/proc/{process}/smaps_rollup").read_text().split("Pss:")[1].split()[0]) / 1024
+    except (OSError, IndexError):
+        return 0.0
+
+
+def session(address: str, name: str, memory: str = MEMORY):
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.master(address)
+        .appName(name)
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.executor.memory", memory)
+        .config("spark.executor.extraJavaOptions", f"-Xlog:gc:file={os.environ['HALFSTEP_EVENTS']}/../gc-{name}-%p.log")
+        .config("spark.executor.cores", str(CORES))
+        .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", str(BLOCKS))
+        .config("spark.eventLog.enabled", "true")
+        .config("spark.eventLog.dir", os.environ["HALFSTEP_EVENTS"])
+        .config("spark.eventLog.compress", "false")
+        .config("spark.eventLog.rolling.enabled", "false")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def shuffled(folder: str) -> dict[str, tuple[int, int]]:
+    """Bytes written to shuffles, by application: all of them, and those of our sweeps after the first."""
+    found: dict[str, tuple[int, int]] = {}
+    for path in Path(folder).iterdir():
+        name, total, later, stages = "", 0, 0, set()
+        for line in path.read_text().splitlines():
+            event = json.loads(line)
+            name = event.get("App Name", name)
+            if event["Event"] == "SparkListenerJobStart" and "later" in event["Properties"].get(
+                "spark.jobGroup.id", ""
+            ):
+                stages |= set(event["Stage IDs"])
+            if event["Event"] == "SparkListenerTaskEnd" and event.get("Task Metrics"):
+                size = event["Task Metrics"]["Shuffle Write Metrics"]["Shuffle Bytes Written"]
+                total += size
+                later += size if event["Stage ID"] in stages else 0
+        found[name] = total, later
+    return found
+
+
+def heap_in_use(folder: str, name: str) -> float:
+    """MB: the largest use of the heap after a collection, over the executors of a contender."""
+    logs = [path.read_text() for path in Path(folder).glob(f"gc-{name}-*.log")]
+    return max((float(found) for log in logs for found in re.findall(r"\d+M->(\d+)M\(", log)), default=0.0)
