@@ -180,7 +180,7 @@ def collect(grid: Grid, fingerprints: dict[str, str]) -> list[Row]:
 def speed(n: int = 10_000, m: int = 60, labels: int = 200) -> str:
     """Seconds of a fit of CFEnsembleCV on made-up predictions, wall clock and processor, all threads."""
     from halfstep import CFEnsembleCV
-    from halfstep.datasets.generated import make_predictions
+    from halfstep.data.datasets.generated import make_predictions
 
     lines = []
     for share in (0.0, 0.5, 0.8):

@@ -91,13 +91,13 @@ class SklearnStacking:
 
 
 def _baselines(*files: str) -> tuple[str, ...]:
-    return ("predictions.py", *(f"baselines/ensemble/{name}.py" for name in ("base", "impute", *files)))
+    return ("ensemble/predictions.py", *(f"ensemble/baselines/{name}.py" for name in ("base", "impute", *files)))
 
 
-_AVERAGES, _STACKING = _baselines("averages"), _baselines("stacking", "logistic")
+_AVERAGES, _STACKING = _baselines("averages"), (*_baselines("stacking"), "core/logistic.py")
 _OURS = (
     *_baselines(),
-    *(f"cfensemble/{name}.py" for name in ("analysis", "batch", "cv", "family", "members", "views")),
+    *(f"ensemble/family/{name}.py" for name in ("analysis", "batch", "estimator", "members", "views", "zoo")),
 )
 
 METHODS: dict[str, Method] = {

@@ -27,9 +27,9 @@ from ensemble_stats import compare, text_table
 from numpy.typing import NDArray
 
 from halfstep import CFEnsemble, CFEnsembleCV, baselines
-from halfstep.cfensemble.members import Scene
-from halfstep.cfensemble.views import AdditiveView, Cells, FactorView, MeanView
-from halfstep.predictions import expit, logit
+from halfstep.ensemble.family.members import Scene
+from halfstep.ensemble.family.views import AdditiveView, Cells, FactorView, MeanView
+from halfstep.ensemble.predictions import expit, logit
 
 Floats = NDArray[np.float64]
 

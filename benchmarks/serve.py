@@ -3,7 +3,7 @@
     python benchmarks/serve.py                       10 seconds at 16 connections
     python benchmarks/serve.py --seconds 600 --soak  memory of the server every 10 seconds
 
-The server is a process of its own, started by `halfstep.serve.run` with all its defaults; this process is the load
+The server is a process of its own, started by `halfstep.apps.serve.run` with all its defaults; this process is the load
 generator. Both are on loopback and share the machine's cores. Every answer is checked: status 200 and ten items.
 Bounded in time and in requests. Prints one JSON document at the end.
 """
@@ -28,7 +28,7 @@ import scipy.sparse as sp
 import halfstep as hs
 
 MAX_REQUESTS = 10_000_000
-SERVER = "import sys; from halfstep.serve import run; run(sys.argv[1], port=0, workers=int(sys.argv[2]))"
+SERVER = "import sys; from halfstep.apps.serve import run; run(sys.argv[1], port=0, workers=int(sys.argv[2]))"
 
 
 def make_model(path: Path, users: int, items: int, rank: int) -> None:

@@ -32,11 +32,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _machine import best_of, describe, table
 
 from halfstep import WALS
+from halfstep.apps.tune import Reweighted
 from halfstep.baselines import ItemKNN, Popularity
-from halfstep.datasets import DataWarning, Interactions, load_esco, load_onet
-from halfstep.evaluate import Split, evaluate, leave_k_out
+from halfstep.data.datasets import DataWarning, Interactions, load_esco, load_onet
+from halfstep.judge import Split, evaluate, leave_k_out
 from halfstep.metrics import ndcg_at_k
-from halfstep.tune import Reweighted
 
 DATA = Path(os.environ.get("HALFSTEP_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SOURCES: dict[str, Callable[[], Interactions]] = {
@@ -53,7 +53,7 @@ END_TO_END = """
 import sys, time, warnings
 warnings.simplefilter("ignore")
 from halfstep import WALS
-from halfstep.datasets import load_esco
+from halfstep.data.datasets import load_esco
 
 clock = [time.perf_counter()]
 data = load_esco(sys.argv[1])
@@ -259,7 +259,7 @@ def memory_section(threads: int) -> None:
     """10M cells in a fresh process: the peak of resident memory during the fit less what was there before."""
     import tempfile
 
-    from halfstep.datasets import make_implicit
+    from halfstep.data.datasets import make_implicit
 
     rows = []
     matrix = make_implicit(100_000, 20_000, 10_000_000, random_state=0)

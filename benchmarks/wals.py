@@ -32,10 +32,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _machine import best_of, describe, sgemm_rate, table
 
 from halfstep import WALS, datasets
+from halfstep.core.cells import Observations
+from halfstep.core.initial import initial_factors
+from halfstep.core.loop import measure
 from halfstep.engine import LocalEngine, Problem, Side, Solver
-from halfstep.engine.alternate import measure
-from halfstep.engine.initial import initial_factors
-from halfstep.observations import Observations
 
 W0, REG = 0.05, 0.1
 CASES = {

@@ -9,11 +9,11 @@ __version__ = "0.1.0"
 
 # Public names and where they live; imported when first used, so that `import halfstep` stays quick.
 _NAMES = {
-    "CFEnsemble": "halfstep.cfensemble",
-    "CFEnsembleCV": "halfstep.cfensemble",
-    "PLQMF": "halfstep.plqmf",
-    "WALS": "halfstep.wals",
-    "load": "halfstep.persistence",
+    "CFEnsemble": "halfstep.ensemble",
+    "CFEnsembleCV": "halfstep.ensemble",
+    "PLQMF": "halfstep.models.plqmf",
+    "WALS": "halfstep.models.wals",
+    "load": "halfstep.data.files",
     "show_config": "halfstep.config",
 }
 _MODULES = ("baselines", "datasets", "engine", "evaluate", "losses", "metrics", "weights")

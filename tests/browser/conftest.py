@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from halfstep import PLQMF, WALS, CFEnsemble, CFEnsembleCV
-from halfstep.datasets import load_sample_skills
+from halfstep.data.datasets import load_sample_skills
 
-from ..servers import servers
+from ..apps.servers import servers
 
 SKILLS = '{"port": 0, "user_name": "occupation", "item_name": "skill"}'
 FLAGS = (

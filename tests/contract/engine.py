@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from halfstep import _reference as oracle
+from halfstep.core import oracle
+from halfstep.core.cells import Observations
+from halfstep.core.loop import measure
 from halfstep.engine import Problem, Side, Solver
-from halfstep.engine.alternate import measure
-from halfstep.observations import Observations
 
 from .rows import LOSSES, draw_targets
 

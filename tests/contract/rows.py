@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from halfstep import _core, losses
-from halfstep._reference import RowProblem, row_objective, solve_row
-from halfstep.engine.problem import METHODS
+from halfstep.core.oracle import RowProblem, row_objective, solve_row
+from halfstep.core.problem import METHODS
 
 # Every loss here is held to the whole contract; a new finish of the core joins by its name.
 LOSSES = [losses.Squared(), losses.Huber(0.5), losses.Hinge(), losses.Logistic()]

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from halfstep import _core, _reference
+from halfstep import _core
+from halfstep.core import oracle as _reference
+from halfstep.core.cells import DenseCells, Observations
+from halfstep.core.losses import Squared
+from halfstep.core.problem import Problem, Side, Solver
 from halfstep.engine.local import LabelCell, evaluate_cells, normal_equations, solve_rows
-from halfstep.engine.problem import Problem, Side, Solver
-from halfstep.losses import Squared
-from halfstep.observations import DenseCells, Observations
 
 
 def make_table(rng, n, m, dtype, *, per_cell=True, missing=0.0, by_column=False):

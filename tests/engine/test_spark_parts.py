@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from halfstep.engine.problem import Problem, Side, Solver
+from halfstep.core.cells import Observations
+from halfstep.core.losses import Squared
+from halfstep.core.problem import Problem, Side, Solver
 from halfstep.engine.spark import ranking, tasks
 from halfstep.engine.spark.layout import Layout
-from halfstep.losses import Squared
-from halfstep.observations import Observations
 
 
 def a_layout(n, blocks, long=(), pieces=()):

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 import halfstep as hs
-from halfstep.cfensemble.spark import frame as spark_frame
-from halfstep.datasets.generated import make_predictions
+from halfstep.data.datasets.generated import make_predictions
 from halfstep.engine.spark import SparkEngine, sums
 from halfstep.engine.spark.checkpoint import CheckpointError
-from halfstep.predictions import PredictionWarning
+from halfstep.ensemble.predictions import PredictionWarning
+from halfstep.ensemble.spark import frame as spark_frame
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::FutureWarning")]
 M = 6

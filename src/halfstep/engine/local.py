@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfstep import _core
-from halfstep.blas import one_blas_thread
-from halfstep.engine.alternate import Callback, Record
-from halfstep.engine.initial import initial_factors
-from halfstep.engine.problem import METHODS, Problem, Solver
+from halfstep.core.blas import one_blas_thread
+from halfstep.core.cells import DenseCells, Observations, Values
+from halfstep.core.initial import initial_factors
+from halfstep.core.loop import Callback, Record
+from halfstep.core.losses import Squared
+from halfstep.core.problem import METHODS, Problem, Solver
 from halfstep.errors import RowError
-from halfstep.losses import Squared
-from halfstep.observations import DenseCells, Observations, Values
 
 
 def thread_count(n_threads: int | None) -> int:

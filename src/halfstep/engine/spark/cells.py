@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from halfstep.core.cells import MAX_INDEX, Values
 from halfstep.engine.spark.chunks import Chunk, Chunks
 from halfstep.engine.spark.layout import Ints, Layout
 from halfstep.engine.spark.moves import kept, keyed, together
 from halfstep.engine.spark.numbering import Reply, rows_of_chunks
 from halfstep.engine.spark.tasks import CellBlock, Part, PerRow, Route, build_block
-from halfstep.observations import MAX_INDEX, Values
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from halfstep.engine.alternate import Record
+from halfstep.core.loop import Record
+from halfstep.core.problem import Problem, Solver
 from halfstep.engine.local import keeps_duals
-from halfstep.engine.problem import Problem, Solver
 from halfstep.engine.spark.cells import DistributedCells
 from halfstep.engine.spark.factors import Factors, held, let_go
 from halfstep.engine.spark.layout import described

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import halfstep
-from halfstep.engine.initial import initial_scale, random_rows
+from halfstep.core.initial import initial_scale, random_rows
+from halfstep.core.problem import Problem, Solver
 from halfstep.engine.local import gram_matrix
-from halfstep.engine.problem import Problem, Solver
 from halfstep.engine.spark import tasks
 from halfstep.engine.spark.cells import DistributedCells, distribute
 from halfstep.engine.spark.checkpoint import Checkpoints, fingerprint_of

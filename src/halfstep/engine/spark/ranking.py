@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from halfstep import _core
+from halfstep.core.cells import Observations
 from halfstep.engine.spark.cells import DistributedCells
 from halfstep.engine.spark.factors import Factors
 from halfstep.engine.spark.layout import Ints
 from halfstep.engine.spark.moves import kept, keyed, together
 from halfstep.engine.spark.tasks import Array, CellBlock
-from halfstep.observations import Observations
 
 
 @dataclass

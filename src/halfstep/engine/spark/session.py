@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halfstep.engine.alternate import Callback, Record
+from halfstep.core.loop import Callback, Record
+from halfstep.core.problem import Problem, Side, Solver
 from halfstep.engine.local import (
     gram_matrix,
     keeps_duals,
@@ -23,7 +24,6 @@ from halfstep.engine.local import (
     thread_count,
     wants_rotation,
 )
-from halfstep.engine.problem import Problem, Side, Solver
 from halfstep.engine.spark import tasks
 from halfstep.engine.spark.cells import DistributedCells
 from halfstep.engine.spark.factors import Factors, held, let_go

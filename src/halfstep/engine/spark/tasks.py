@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfstep import _core
+from halfstep.core.cells import Observations, Values
+from halfstep.core.losses import Loss
+from halfstep.core.problem import Problem, Side, Solver
 from halfstep.engine.local import cell_arguments, gram_matrix, keeps_duals, try_rows
-from halfstep.engine.problem import Problem, Side, Solver
 from halfstep.engine.spark.layout import Ints, Layout
-from halfstep.losses import Loss
-from halfstep.observations import Observations, Values
 
 Array = NDArray[Any]
 

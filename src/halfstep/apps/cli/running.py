@@ -1,0 +1,119 @@
+"""Running a fit for somebody who waits: a bar, Ctrl-C that keeps the last sweep, the file, what came out.
+
+Knows what fitted models say of themselves. Not where their data came from.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.markup import escape
+
+from halfstep.apps.cli.console import INTERRUPTED, console, emit_document, pairs, say, stop_on_interrupt
+
+
+def check_writable(path: Path) -> None:
+    """Fail before the work, not after it."""
+    from halfstep.data.files import atomic_write
+
+    try:
+        with atomic_write(path):
+            raise _Rehearsed
+    except _Rehearsed:
+        pass
+
+
+class _Rehearsed(Exception):
+    """Leaves `atomic_write` before anything is renamed."""
+
+
+def _nothing() -> None:
+    """What is done besides saving, most of the time."""
+
+
+def run_fit(
+    model: Any, fit: Callable[[], Any], output: Path | None, as_json: bool, also: Callable[[], None] = _nothing
+) -> None:
+    """Fit with a bar, save where `output` says, do `also`, and tell what came out.
+
+    After Ctrl-C the last finished sweep is offered, and the exit code says that it is not the whole fit.
+    """
+    from halfstep.apps.report.views import objective
+
+    begun = time.perf_counter()
+    with stop_on_interrupt() as stop:
+        model.set_params(verbose=_bar(as_json), callbacks=[stop])
+        say(f"fitting, at most {model.max_iter:,} sweeps; Ctrl-C keeps the last finished one")
+        fit()
+    seconds = time.perf_counter() - begun
+    model.set_params(verbose=0, callbacks=())
+    if stop.asked and not _keep(model, output):
+        raise typer.Exit(INTERRUPTED)
+    _hand_over(
+        model,
+        output,
+        {
+            "sweeps": model.n_iter_,
+            "converged": bool(model.converged_),
+            "interrupted": stop.asked,
+            "objective": objective(model.history_[-1]),
+        },
+        seconds,
+        as_json,
+        also,
+    )
+    if not (model.converged_ or stop.asked):
+        say(f"The objective was still falling after {model.n_iter_} sweeps; --max-iter allows more.")
+    if stop.asked:
+        raise typer.Exit(INTERRUPTED)
+
+
+def run_average(
+    model: Any, fit: Callable[[], Any], output: Path | None, as_json: bool, also: Callable[[], None] = _nothing
+) -> None:
+    """The same for a `CFEnsembleCV`, which has members in place of sweeps. Ctrl-C ends it with nothing."""
+    say("fitting a family of factorisations")
+    begun = time.perf_counter()
+    model.set_params(verbose=_bar(as_json))
+    fit()
+    seconds = time.perf_counter() - begun
+    model.set_params(verbose=0)
+    heaviest = model.members_[0]
+    facts = {
+        "members": len(model.members_),
+        "heaviest": heaviest["name"],
+        "its weight": heaviest["weight"],
+        "out-of-fold log loss": model.log_loss_,
+    }
+    _hand_over(model, output, facts, seconds, as_json, also)
+
+
+def _hand_over(
+    model: Any, output: Path | None, facts: dict[str, Any], seconds: float, as_json: bool, also: Callable[[], None]
+) -> None:
+    """Write the model, do `also`, and tell what came out."""
+    if output is not None:
+        model.save(output)
+    also()
+    told = {"model": type(model).__name__, "file": None if output is None else str(output), **facts}
+    told["seconds"] = round(seconds, 3)
+    emit_document(told, lambda: pairs(told), as_json=as_json, output=None)
+
+
+def _bar(as_json: bool) -> int:
+    """Whether somebody sees a bar, as `verbose` takes it."""
+    return int(console(stderr=True).is_terminal and not as_json)
+
+
+def _keep(model: Any, output: Path | None) -> bool:
+    """Whether to write the model of an interrupted fit: asked at a terminal, yes otherwise."""
+    sweep = f"sweep {model.n_iter_} of {model.max_iter}"
+    where = "" if output is None else f" as {output}"
+    if console(stderr=True).is_terminal and typer.get_text_stream("stdin").isatty():
+        return typer.confirm(f"Keep the model after {sweep}{where}?", default=True, err=True)
+    say(escape(f"interrupted: the model after {sweep} is kept{where}"))
+    return True

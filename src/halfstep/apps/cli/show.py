@@ -1,0 +1,141 @@
+"""`demo`, `report`, `serve` and `info`: things to look at. Each is a thin call."""
+
+from __future__ import annotations
+
+import os
+import webbrowser
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from halfstep.apps.cli.console import JsonFlag, console, emit_document, guarded, pairs, say, working
+from halfstep.apps.cli.sources import ModelFile, load_model, read_ratings
+from halfstep.apps.cli.wide import read_predictions
+
+Open = Annotated[
+    bool | None, typer.Option("--open/--no-open", help="Open the page; when left out, where there is a screen.")
+]
+
+
+@guarded
+def demo(
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the page is written.")] = None,
+    open_page: Open = None,
+    seed: Annotated[int, typer.Option(help="Seed of splits and generated data.")] = 7,
+) -> None:
+    """The families on built-in data, each against its baselines, then a report page. Under a minute.
+
+    Example:
+
+      halfstep demo -o demo.html
+    """
+    from halfstep.apps.demo import run
+
+    page = run(output, seed, console())
+    show_page(page, open_page)
+
+
+@guarded
+def report(
+    model: ModelFile,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the page is written.")] = Path("report.html"),
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Ratings to judge a PLQMF on, or the predictions an ensemble was fitted to, for more charts."
+        ),
+    ] = None,
+    open_page: Open = None,
+) -> None:
+    """One self-contained page about a model: what was fitted, how it went, what it says, where to be careful.
+
+    Example:
+
+      halfstep report skills.safetensors -o skills.html
+    """
+    from halfstep.apps.report import write_report
+
+    fitted = load_model(model)
+    evidence = {} if data is None else read_evidence(fitted, data)
+    with working("drawing"):
+        write_report(fitted, output, title=title, **evidence)
+    show_page(output, open_page)
+
+
+def read_evidence(fitted: Any, data: Path) -> dict[str, Any]:
+    """What the report of this kind of model takes beside the model, from a file."""
+    kind = type(fitted).__name__
+    if kind == "PLQMF":
+        pairs_of_ids, y = read_ratings(str(data))
+        return {"pairs": pairs_of_ids, "y": y}
+    if kind.startswith("CFEnsemble"):
+        table = read_predictions(data)
+        return {"P": table.P, "names": table.names, "ids": table.ids.tolist()}
+    raise ValueError(f"--data is for PLQMF and ensembles; a {kind} file holds its own data")
+
+
+def show_page(page: Path, wanted: bool | None) -> None:
+    """Print where the page is, and open it if asked to, or if there is a screen and nobody said no."""
+    print(f"report page: {page.resolve()}")
+    screen = console().is_terminal and bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    if os.name == "nt" or os.uname().sysname == "Darwin":
+        screen = console().is_terminal and "SSH_CONNECTION" not in os.environ
+    if (screen if wanted is None else wanted) and not webbrowser.open(page.resolve().as_uri()):
+        say("no browser could be opened; open the page by hand")
+
+
+@guarded
+def serve(
+    model: ModelFile,
+    host: Annotated[str, typer.Option(help="Address to listen on; loopback unless you say otherwise.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8000,
+    workers: Annotated[int, typer.Option(help="Processes; they share the model's memory.", min=1)] = 1,
+    api_key: Annotated[
+        str | None, typer.Option(envvar="HALFSTEP_API_KEY", help="Key that requests must carry; none when left out.")
+    ] = None,
+) -> None:
+    """A web server for a model: JSON API with docs, metrics, and a page to explore.
+
+    Example:
+
+      halfstep serve skills.safetensors --port 8080
+    """
+    from halfstep.apps.serve import run
+
+    run(model, host=host, port=port, workers=workers, api_key=api_key)
+
+
+@guarded
+def info(
+    model: Annotated[Path | None, typer.Argument(help="A model file; without one, this build and machine.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """What this build can do, or what a model file holds."""
+    facts: dict[str, Any]
+    if model is None:
+        from halfstep.config import config
+
+        facts = dict(config())
+    else:
+        facts = model_facts(model)
+    emit_document(facts, lambda: pairs(facts), as_json=as_json, output=None)
+
+
+def model_facts(path: Path) -> dict[str, Any]:
+    """Kind, version, sizes, parameters and the last sweep of a model file."""
+    from halfstep.apps.report.views import objective
+    from halfstep.data import files as persistence
+
+    saved = persistence.read(path, mmap=True)
+    fitted = load_model(path)
+    facts: dict[str, Any] = {"file": str(path), "kind": saved.kind, "written by": f"halfstep {saved.version}"}
+    facts["size"] = f"{path.stat().st_size / 1e6:.2f} MB"
+    facts |= {f"{side}s": len(index) for side, index in saved.indexes.items()}
+    history = getattr(fitted, "history_", [])
+    if history:
+        facts |= {"sweeps": len(history), "objective": objective(history[-1]), "converged": fitted.converged_}
+    facts |= {f"  {name}": escape(str(value)) for name, value in saved.params.items()}
+    return facts

@@ -1,0 +1,149 @@
+"""What the command reads: tables, published data sets in folders, models. Says what it took for what.
+
+Knows files and columns. Must not know what is done with them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.markup import escape
+
+from halfstep.apps.cli.console import say, working
+from halfstep.data import datasets
+from halfstep.data import files as persistence
+from halfstep.data.datasets._sources import read_columns
+from halfstep.data.datasets.interactions import Interactions
+from halfstep.data.datasets.read import choose_columns
+from halfstep.data.names import close_labels
+from halfstep.errors import UnknownIdError, close_matches
+
+SAMPLE = "sample"
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        help="A CSV, TSV, Parquet or Arrow file with a row for each pair; an ESCO, O*NET or MovieLens folder; "
+        "or the word 'sample' for the built-in occupations and skills."
+    ),
+]
+ModelFile = Annotated[Path, typer.Argument(help="A model written by `halfstep fit` or `model.save`.")]
+UserColumn = Annotated[str | None, typer.Option("--user", help="Column of users; detected when left out.")]
+ItemColumn = Annotated[str | None, typer.Option("--item", help="Column of items; detected when left out.")]
+WeightColumn = Annotated[
+    str | None, typer.Option("--weight", help="Column of weights; detected when left out, 'none' for weights of 1.")
+]
+Duplicates = Annotated[
+    str, typer.Option(help="What becomes of a pair that comes twice: sum, mean, max, last, count or error.")
+]
+OnetKind = Annotated[str, typer.Option("--kind", help="Part of O*NET: activities, technology or tasks.")]
+
+# A file that gives a published folder away, and its loader.
+_FOLDERS = {
+    "occupationSkillRelations*.csv": "load_esco",
+    "Technology Skills.txt": "load_onet",
+    "ratings.csv": "load_movielens",
+    "ratings.dat": "load_movielens",
+    "u.data": "load_movielens",
+}
+
+
+def read_interactions(
+    data: str,
+    user: str | None = None,
+    item: str | None = None,
+    weight: str | None = None,
+    duplicates: str = "sum",
+    kind: str = "activities",
+) -> Interactions:
+    """Interactions from whatever `data` names, with a note on standard error of what was read."""
+    with working(f"reading {escape(data)}"):
+        if data == SAMPLE:
+            found = datasets.load_sample_skills()
+        elif Path(data).is_dir():
+            found = _read_folder(Path(data), kind)
+        else:
+            no_weight: Any = False if weight == "none" else weight
+            found = datasets.read_interactions(_existing(data), user, item, no_weight, duplicates=duplicates)
+    users, items = found.shape
+    columns = found.report.get("columns")
+    if columns:
+        say("took " + ", ".join(f"{escape(repr(name))} as {role}" for role, name in columns.items()))
+    say(f"{escape(found.name)}: {users:,} users, {items:,} items, {len(found):,} pairs")
+    return found
+
+
+def _existing(data: str) -> str:
+    if not Path(data).exists():
+        near = close_matches(data, [p.name for p in Path().iterdir()], 1) if "/" not in data else []
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise FileNotFoundError(f"there is no file or folder {data}{hint}")
+    return data
+
+
+def _read_folder(folder: Path, kind: str) -> Interactions:
+    for pattern, loader in _FOLDERS.items():
+        if any(folder.glob(f"**/{pattern}")):
+            options = {"kind": kind} if loader == "load_onet" else {}
+            found: Interactions = getattr(datasets, loader)(folder, **options)
+            return found
+    names = sorted(p.name for p in folder.iterdir())[:8]
+    raise ValueError(
+        f"{folder} is a folder, but not one of ESCO, O*NET or MovieLens (it holds {names}); give the file to read"
+    )
+
+
+def read_ratings(
+    data: str, user: str | None = None, item: str | None = None, rating: str | None = None
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Pairs (n, 2) of ids and their ratings (n,); every row of the table counts, repeated pairs too."""
+    given = {"user": user, "item": item, "weight": rating}
+    with working(f"reading {escape(data)}"):
+        columns, report, name = read_columns(
+            _existing(data), lambda names: choose_columns(names, given), delimiter=None, engine=None
+        )
+    if "weight" not in columns:
+        raise ValueError(f"{name} has no column that looks like the rating; say which: --rating NAME")
+    took = {"rating" if role == "weight" else role: column for role, column in report["columns"].items()}
+    say("took " + ", ".join(f"{escape(repr(column))} as {role}" for role, column in took.items()))
+    users, items, y = columns["user"], columns["item"], np.asarray(columns["weight"], np.float64)
+    whole = (users.codes >= 0) & (items.codes >= 0) & np.isfinite(y)
+    if not whole.all():
+        lost = int((~whole).sum())
+        warnings.warn(f"{name}: {lost:,} of {len(whole):,} rows lack an id or a number; left out", stacklevel=2)
+    pairs = np.column_stack([side.values[side.codes[whole]] for side in (users, items)])
+    say(f"{escape(name)}: {len(pairs):,} ratings, {len(users.values):,} users, {len(items.values):,} items")
+    return pairs, y[whole]
+
+
+def load_model(path: Path, *kinds: str) -> Any:
+    """A saved model; where `kinds` are given it must be one of them."""
+    if kinds:
+        kind = persistence.read(path, mmap=True).kind
+        if kind not in kinds:
+            raise ValueError(f"{path} holds a {kind}; this command needs {' or '.join(kinds)}")
+    return persistence.load(path)
+
+
+def find_id(text: str, ids: NDArray[Any], labels: NDArray[Any] | None, side: str) -> Any:
+    """The id that people mean by `text`: an id as written, or a title, case ignored."""
+    known = ids.tolist()
+    wanted: list[Any] = [text]
+    with contextlib.suppress(ValueError):
+        wanted.append(int(text))
+    for each in wanted:
+        if each in known:
+            return each
+    titles = [] if labels is None else [str(label) for label in labels]
+    folded = [title.casefold() for title in titles] or [str(each).casefold() for each in known]
+    if text.casefold() in folded:
+        return known[folded.index(text.casefold())]
+    near = close_labels(text, titles or known)
+    hint = f" Did you mean {', '.join(map(repr, near))}?" if near else ""
+    raise UnknownIdError(f"{side} {text!r} is not in this model.{hint}", near)

@@ -1,0 +1,154 @@
+"""Tables with a row for each instance and a column for each classifier, and labels joined to them by id.
+
+Knows files and columns. Must not know how predictions are fused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.markup import escape
+
+from halfstep.apps.cli.console import say
+from halfstep.data.datasets._archive import Archive
+from halfstep.data.datasets._columns import Coded, is_missing, numbers_of, object_array
+from halfstep.data.datasets._delimited import header_start, read_delimited, read_header
+from halfstep.data.datasets._sources import ARROW, PARQUET, SUFFIX_DELIMITERS
+from halfstep.errors import close_matches, require
+
+ID_NAMES = ("id", "instance", "instanceid", "row", "rowid", "sample", "sampleid", "index", "key", "uid")
+LABEL_NAMES = ("label", "y", "target", "class", "truth", "ytrue", "gold")
+
+Columns = dict[str, NDArray[Any]]
+
+
+@dataclass
+class Predictions:
+    """ids (n,), P (n, m) with NaN where missing, names of the m classifiers, y (n,) with None where unlabelled."""
+
+    ids: NDArray[Any]
+    P: NDArray[np.float64]
+    names: list[str]
+    y: NDArray[Any] | None
+
+
+def read_predictions(
+    path: Path,
+    id: str | None = None,
+    label: str | None = None,
+    labels: Path | None = None,
+    classifiers: list[str] | None = None,
+) -> Predictions:
+    """Predictions of one file, with labels from a column of it or from a second file with an id and a label column."""
+    table = read_columns(path)
+    key = _role(table, "--id", id, ID_NAMES, path)
+    own = None if labels is not None and label not in table else _role(table, "--label", label, LABEL_NAMES, path)
+    names = classifiers or [name for name in table if name not in (key, own)]
+    for name in names:
+        _known(table, "--classifiers", name, path)
+    P = np.column_stack([_numbers(table[name], name, path) for name in names]) if names else np.empty((0, 0))
+    if not names:
+        raise ValueError(f"{path} has no column of predictions; its columns are {list(table)}")
+    ids = np.arange(len(P)) if key is None else table[key]
+    _check_ids(ids, path)
+    say(f"took {escape(repr(key)) if key else 'row numbers'} as id, {len(names)} columns as classifiers")
+    y = table[own] if own is not None else None
+    if labels is not None:
+        y = _joined(ids, key, labels, id, label)
+    given = 0 if y is None else int((~is_missing(y)).sum())
+    say(f"{escape(path.name)}: {len(P):,} instances, {len(names)} classifiers, {given:,} labels")
+    return Predictions(ids, P, names, y)
+
+
+def read_columns(path: Path) -> Columns:
+    """All columns of a CSV, TSV, Parquet or Arrow file: numbers as floats, whole numbers and text as they are."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    suffix = path.suffix.lower()
+    if suffix in PARQUET + ARROW:
+        kind = "parquet" if suffix in PARQUET else "feather"
+        table = require(f"pyarrow.{kind}", "frames").read_table(str(path))
+        return {name: table[name].to_numpy() for name in table.column_names}
+    archive = Archive(path, "table")
+    members = archive.find(".*")
+    if len(members) != 1:
+        raise ValueError(f"{path} must hold one table; it holds {archive.listing()}")
+    data = archive.read(members[0])
+    first = data[:65536].partition(b"\n")[0]
+    inner = Path(members[0].removesuffix(".gz")).suffix.lower()
+    delimiter = SUFFIX_DELIMITERS.get(inner) or max(",\t;|", key=lambda mark: first.count(mark.encode()))
+    names, _ = read_header(data, header_start(data), delimiter, True, "utf-8", path.name)
+    table = read_delimited(data, file=path.name, text=names, delimiter=delimiter)
+    if table.broken:
+        raise ValueError(f"{path}: {table.broken} of {table.rows} rows have another number of fields than the header")
+    return {name: _typed(table.text[name]) for name in names}
+
+
+def _typed(column: Coded) -> NDArray[Any]:
+    """Whole numbers, numbers, or text with None where missing."""
+    whole = column.with_whole_numbers()
+    if whole.values.dtype.kind == "i" and (whole.codes >= 0).all():
+        return np.asarray(whole.values[whole.codes])
+    numbers = np.asarray(numbers_of(column))
+    text = column.expand()
+    return text if (np.isnan(numbers) & ~is_missing(text)).any() else numbers
+
+
+def _role(table: Columns, option: str, wanted: str | None, common: tuple[str, ...], path: Path) -> str | None:
+    if wanted is not None:
+        return _known(table, option, wanted, path)
+    plain = {"".join(filter(str.isalnum, name.casefold())): name for name in reversed(table)}
+    return next((plain[name] for name in common if name in plain), None)
+
+
+def _known(table: Columns, option: str, name: str, path: Path) -> str:
+    if name not in table:
+        near = close_matches(name, table, 1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{option} {name!r} is not a column of {path}; the columns are {list(table)}.{hint}")
+    return name
+
+
+def _numbers(column: NDArray[Any], name: str, path: Path) -> NDArray[np.float64]:
+    if column.dtype.kind in "iufb":
+        return column.astype(np.float64)
+    bad = [value for value in column.tolist() if value is not None][:1]
+    if not bad:
+        return np.full(len(column), np.nan)
+    raise ValueError(
+        f"{path}: column {name!r} holds {bad[0]!r}, not probabilities; name it with --id or --label, or list the "
+        "columns to use with --classifiers"
+    )
+
+
+def _check_ids(ids: NDArray[Any], path: Path) -> None:
+    values, counts = np.unique(ids.astype(str), return_counts=True)
+    if (counts > 1).any():
+        raise ValueError(
+            f"{path}: the id {str(values[int(np.argmax(counts))])!r} comes {counts.max()} times; ids must differ"
+        )
+
+
+def _joined(ids: NDArray[Any], key: str | None, path: Path, id: str | None, label: str | None) -> NDArray[Any]:
+    """Labels of a second file in the order of `ids`, None where there is none."""
+    table = read_columns(path)
+    names = list(table)
+    own = _role(table, "--id", key if key in table else id, ID_NAMES, path) or names[0]
+    value = _role(table, "--label", label, LABEL_NAMES, path)
+    if value is None:
+        others = [name for name in names if name != own]
+        if len(others) != 1:
+            raise ValueError(f"{path}: which column is the label? The columns are {names}; say --label NAME")
+        value = others[0]
+    by_id = dict(zip((str(each) for each in table[own].tolist()), table[value].tolist(), strict=True))
+    unknown = by_id.keys() - {str(each) for each in ids.tolist()}
+    if unknown:
+        raise ValueError(
+            f"{path}: {len(unknown)} ids, such as {min(unknown)!r}, are not among the predictions; do both files name "
+            "the same instances?"
+        )
+    return object_array(by_id.get(str(each)) for each in ids.tolist())

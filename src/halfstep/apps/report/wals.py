@@ -1,0 +1,188 @@
+"""The chapter about a WALS model: its data, its quality, its map, and what it recommends and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from halfstep.apps.report.charts import estimates, histogram, point_map
+from halfstep.apps.report.page import Block, Facts, Note, Section, Table
+from halfstep.apps.report.views import flat_map, highest_and_lowest, item_popularity, mean_scores, titles
+
+LEAD = (
+    "Every user and every item has a vector; a score is their dot product. Observed pairs pull scores towards 1 with "
+    "their weight, all other pairs pull them towards 0 with the weight `background`."
+)
+
+
+def sections(model: Any, result: Any = None) -> list[Section]:
+    """Sections about a fitted model; `result` is an evaluation of its parameters."""
+    shown = [_data(model)]
+    if result is not None:
+        shown.append(quality(result, _own_name(model, result)))
+    return [*shown, _examples(model), _map(model), _popularity(model)]
+
+
+def _own_name(model: Any, result: Any) -> str:
+    names = [str(name) for name in result.models]
+    return next((name for name in names if name.startswith(type(model).__name__)), names[-1])
+
+
+def quality(result: Any, own: str) -> Section:
+    """Held-out metrics of all models, the model's own marked, with the verdicts of paired comparisons."""
+    first = result.metrics[0]
+    names = list(result.models)
+    column = [result.table[name][first] for name in names]
+    table = Table(
+        ["model", *result.metrics, "fit seconds"],
+        [[n, *(_estimate(result.table[n][m]) for m in result.metrics), result.models[n].fit_seconds] for n in names],
+        f"{result.protocol}: {result.n_users:,} users ranked, {result.left_out:,} left out. "
+        f"Mean [{result.confidence:.0%} interval over users].",
+        best=first,
+    )
+    chart = estimates(
+        f"{first} on held-out pairs",
+        names,
+        [e.mean for e in column],
+        [np.nan if e.low is None else e.low for e in column],
+        [np.nan if e.high is None else e.high for e in column],
+        x_label=first,
+        marked=own,
+        caption="Full rankings, no sampled negatives.",
+        wide=True,
+    )
+    return Section("How good it is", [*_verdicts(result, own, first), chart, table])
+
+
+def _estimate(e: Any) -> str:
+    return f"{e.mean:.3f}" if e.low is None else f"{e.mean:.3f} [{e.low:.3f}, {e.high:.3f}]"
+
+
+def _verdicts(result: Any, own: str, metric: str) -> list[Block]:
+    notes: list[Block] = []
+    for other in result.models:
+        if other == own:
+            continue
+        compared = result.compare(own, other)
+        gap, verdict = compared[metric], compared.verdict(metric)
+        words = {"a": "better than", "b": "worse than", "undecided": "not clearly different from"}[verdict]
+        level = {"a": "good", "b": "warning", "undecided": "info"}[verdict]
+        between = f"{gap.mean:+.3f}, between {gap.low:+.3f} and {gap.high:+.3f}"
+        notes.append(Note(f"{own} is {words} {other} in {metric}: {between} over the same users.", level))
+    return notes
+
+
+def _data(model: Any) -> Section:
+    cells = model._table().observations
+    users, items = cells.shape
+    per_user, per_item = np.asarray(cells.counts), item_popularity(model)
+    facts = {
+        "users": users,
+        "items": items,
+        "pairs": len(cells),
+        "density": f"{len(cells) / (users * items):.3%}",
+        "items of a user": f"{per_user.min():,} to {per_user.max():,}, median {np.median(per_user):g}",
+        "users of an item": f"{per_item.min():,} to {per_item.max():,}, median {np.median(per_item):g}",
+    }
+    rare = float((per_item < 3).mean())
+    blocks: list[Block] = [Facts(facts)]
+    if rare > 0.1:
+        blocks.append(Note(f"{rare:.0%} of the items have fewer than three users; little can be learned about them."))
+    empty = int((per_user == 0).sum())
+    if empty:
+        blocks.append(Note(f"{empty:,} users have no pair at all; their vector is zero and their ranking arbitrary."))
+    blocks += [
+        histogram("Items of a user", {"users": per_user}, x_label="items"),
+        histogram("Users of an item", {"items": per_item}, x_label="users"),
+    ]
+    return Section("The data", blocks)
+
+
+def _examples(model: Any, people: int = 3, n: int = 8) -> Section:
+    """What a few typical users get, and what of theirs speaks for it."""
+    counts = np.asarray(model._table().observations.counts)
+    middle = np.argsort(np.abs(counts - np.median(counts)), kind="stable")
+    # spread over the table, so that neighbours in an alphabetical list do not crowd the examples
+    some = middle[np.linspace(0, min(len(middle), 50) - 1, min(people, len(middle))).astype(int)]
+    names, ids = titles(model.user_ids_, model.user_labels_), model.user_ids_
+    blocks: list[Block] = []
+    for row in np.unique(some):
+        ranking = model.recommend(ids[row], n)
+        best = _named(model, ranking.ids)
+        rows = [
+            [k, item, float(score), why]
+            for k, item, score, why in zip(
+                range(1, n + 1), best, ranking.scores, _reasons(model, ids[row], ranking.ids), strict=False
+            )
+        ]
+        has = len(model._seen_rows(np.array([row])).indices)
+        blocks.append(Table(["#", "item", "score", "because of"], rows, f"For {names[row]}, who has {has} items"))
+    return Section(
+        "What it recommends",
+        blocks,
+        "What a user has is left out. `because of` names the items of the user that contribute most to the score.",
+    )
+
+
+def _named(model: Any, ids: Any) -> list[str]:
+    names = titles(model.item_ids_, model.item_labels_)
+    return [names[p] for p in model.item_positions(list(ids))]
+
+
+def _reasons(model: Any, user: Any, items: Any) -> list[str]:
+    if not model._loss().is_quadratic:  # contributions only add up under the squared loss
+        return ["–"] * len(items)
+    out = []
+    for item in items:
+        reason = model.explain(user, item)
+        parts = zip(_named(model, reason.ids[:3]), reason.contributions[:3], strict=True)
+        out.append(", ".join(f"{name} ({value:+.2f})" for name, value in parts))
+    return out
+
+
+def _map(model: Any) -> Section:
+    counts = item_popularity(model)
+    place, method = flat_map(model.item_factors_)
+    names = titles(model.item_ids_, model.item_labels_)
+    labels = [f"{name}\n{count:,} users" for name, count in zip(names, counts, strict=True)]
+    popular = [names[k] for k in np.argsort(-counts, kind="stable")[:5]]
+    figure = point_map(
+        "Map of items",
+        place[:, 0],
+        place[:, 1],
+        labels,
+        amount=np.log10(1 + counts),
+        amount_name="users, log10",
+        important=counts,
+        search="Find an item",
+        caption=f"Directions of the item vectors, laid out by {method}. Near items are recommended to the same users.",
+        alt=f"{len(names):,} items laid out by {method}; the most popular are {', '.join(popular)}.",
+    )
+    return Section("Map of items", [figure])
+
+
+def _popularity(model: Any) -> Section:
+    counts, score = item_popularity(model), mean_scores(model)
+    names = titles(model.item_ids_, model.item_labels_)
+    labels = [f"{n}\n{c:,} users, mean score {s:.3f}" for n, c, s in zip(names, counts, score, strict=True)]
+    strength = float(np.corrcoef(np.log1p(counts), score)[0, 1]) if len(np.unique(counts)) > 1 else float("nan")
+    figure = point_map(
+        "Popularity against score",
+        np.maximum(counts, 1),
+        score,
+        labels,
+        axes=True,
+        log_x=True,
+        x_label="users who have the item (log scale)",
+        y_label="mean score over all users",
+        important=score,
+        most_labels=14,
+        search="Find an item",
+        caption="An item far above the others at its popularity is pushed by the model, not by its counts.",
+        alt=f"Mean score of {len(names):,} items against their popularity; correlation with log counts {strength:.2f}.",
+    )
+    shown, which = highest_and_lowest(score)
+    rows = [[names[k], int(counts[k]), float(score[k])] for k in shown]
+    table = Table(["item", "users", "mean score"], rows, f"Items by mean score: {which}", search=True)
+    return Section("Popularity and score", [figure, table])

@@ -1,0 +1,154 @@
+"""The fitted instances of an ensemble: votes, what is hard, what to label next, labels. Knows models, not HTTP."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfstep.apps.serve.problems import FieldError, Problem, at_most
+from halfstep.apps.serve.settings import Settings
+
+DIGITS = 6
+Order = Literal["difficulty", "uncertainty", "disagreement", "novelty", "number"]
+Which = Literal["all", "labelled", "unlabelled"]
+
+
+class Instances:
+    """Answers of an ensemble that keeps the instances it was fitted on, such as `CFEnsemble`.
+
+    `votes` (n, m, k) is what each classifier said about each class, NaN where nothing.
+    """
+
+    def __init__(self, model: Any, settings: Settings) -> None:
+        self.model = model
+        self.settings = settings
+        self.classes: list[Any] = model.classes_.tolist()
+        self.proba: NDArray[np.float64] = model.predict_proba()
+        self.votes = _votes(model, len(self.classes))
+        self.codes: NDArray[np.int64] = model._y
+        self._fitting = threading.Lock()
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        n, m, k = self.votes.shape
+        return {"instances": n, "classifiers": m, "classes": k, "labelled": int((self.codes >= 0).sum())}
+
+    @property
+    def can_label(self) -> bool:
+        """Whether labels can be added; they are kept by one process, so only one may serve."""
+        return hasattr(self.model, "query") and hasattr(self.model, "partial_fit") and self.settings.workers == 1
+
+    def prepare(self) -> None:
+        """Compute what is needed once, ahead of the first request."""
+        _ = self._measures("difficulty")
+
+    # ------------------------------------------------------------------ looking
+
+    def page(self, order: Order, which: Which, offset: int, n: int) -> dict[str, Any]:
+        """Fitted instances, hardest first or as `order` says."""
+        at_most("n", n, self.settings.max_n)
+        chosen = {
+            "all": np.ones(len(self.codes), bool),
+            "labelled": self.codes >= 0,
+            "unlabelled": self.codes < 0,
+        }[which]
+        rows = np.flatnonzero(chosen)
+        if order != "number":
+            rows = rows[np.argsort(-self._measures(order)[rows], kind="stable")]
+        return {"total": len(rows), "results": [self._describe(row) for row in rows[offset : offset + n].tolist()]}
+
+    def one(self, number: int) -> dict[str, Any]:
+        """One instance with the vote of every classifier."""
+        if not 0 <= number < len(self.codes):
+            raise Problem(404, f"unknown instance {number}; there are 0 to {len(self.codes) - 1}", field="number")
+        weights = self._weights()
+        votes = [
+            {"classifier": j, "probabilities": None if np.isnan(vote).any() else np.round(vote, DIGITS).tolist()}
+            | ({} if weights is None else {"weight": round(float(weights[j]), DIGITS)})
+            for j, vote in enumerate(self.votes[number])
+        ]
+        return self._describe(number) | {"votes": votes}
+
+    def suggestions(self, n: int) -> dict[str, Any]:
+        """The unlabelled instances whose labels would help most, best first."""
+        self._need_labels()
+        left = int((self.codes < 0).sum())
+        rows = self.model.query(min(n, left)).tolist() if left else []
+        return {"total": left, "results": [self._describe(row) for row in rows]}
+
+    def labels(self) -> dict[str, Any]:
+        """Every label the model knows, those given here included."""
+        rows = np.flatnonzero(self.codes >= 0)
+        return {"labels": [{"number": int(row), "label": self.classes[self.codes[row]]} for row in rows]}
+
+    def relabelled(self, labels: list[tuple[int, Any]]) -> tuple[Any, dict[str, Any]]:
+        """A refitted copy of the model with more labels, and what changed. The model in service stays as it is."""
+        self._need_labels()
+        at_most("labels", len(labels), self.settings.max_list, "entries are")
+        fresh = np.full(len(self.codes), None, object)
+        for place, (number, label) in enumerate(labels):
+            if not 0 <= number < len(self.codes):
+                raise Problem(404, f"unknown instance {number}; there are 0 to {len(self.codes) - 1}", field="labels")
+            if label not in self.classes:
+                raise FieldError(f"labels[{place}].label", f"{label!r} is none of the classes {self.classes}")
+            fresh[number] = label
+        if not self._fitting.acquire(blocking=False):
+            raise Problem(409, "a refit is under way; send these labels when it is done")
+        try:
+            model = copy.deepcopy(self.model).partial_fit(y=fresh)
+        finally:
+            self._fitting.release()
+        changed = int((model.predict_proba().argmax(axis=1) != self.proba.argmax(axis=1)).sum())
+        return model, {"labelled": int((model._y >= 0).sum()), "changed": changed, "sweeps": int(model.n_iter_)}
+
+    # ------------------------------------------------------------------ small things
+
+    def _need_labels(self) -> None:
+        if not (hasattr(self.model, "query") and hasattr(self.model, "partial_fit")):
+            raise Problem(404, f"a {type(self.model).__name__} cannot take more labels")
+        if self.settings.workers > 1:
+            raise Problem(409, "labels are kept by one process; start the server with one worker to label")
+
+    def _describe(self, row: int) -> dict[str, Any]:
+        p = self.proba[row]
+        votes = self.votes[row]
+        there = ~np.isnan(votes).any(axis=1)
+        tops = [int(vote.argmax()) if known else None for vote, known in zip(votes, there, strict=True)]
+        sure = [round(float(vote.max()), 3) if known else None for vote, known in zip(votes, there, strict=True)]
+        return {
+            "number": row,
+            "answer": self.classes[int(p.argmax())],
+            "probabilities": np.round(p, DIGITS).tolist(),
+            "label": self.classes[self.codes[row]] if self.codes[row] >= 0 else None,
+            "difficulty": round(float(self._measures("difficulty")[row]), DIGITS),
+            "novelty": round(float(self._measures("novelty")[row]), DIGITS),
+            "top_votes": tops,
+            "vote_strengths": sure,
+        }
+
+    def _measures(self, name: str) -> NDArray[np.float64]:
+        if name == "uncertainty":
+            return np.asarray(1 - self.proba.max(axis=1))
+        if name == "disagreement":
+            return np.asarray(np.nan_to_num(np.nanvar(self.votes, axis=1).mean(axis=1)))
+        diagnostics = getattr(self.model, "diagnostics_", None)
+        if diagnostics is not None:
+            return np.asarray(getattr(diagnostics, name), np.float64)
+        return np.asarray(self._measures("uncertainty") if name == "difficulty" else np.zeros(len(self.codes)))
+
+    def _weights(self) -> NDArray[np.float64] | None:
+        weights = getattr(self.model, "classifier_weights_", None)
+        return None if weights is None or np.shape(weights) != (self.votes.shape[1],) else np.asarray(weights)
+
+
+def _votes(model: Any, k: int) -> NDArray[np.float64]:
+    """(n, m, k) what the classifiers said about the fitted instances."""
+    told = model._probabilities(model._factors)
+    n, m = len(model._y), told.shape[1]
+    if len(told) == n:  # two classes: one row for each instance, about the second class
+        return np.asarray(np.stack([1 - told, told], axis=2))
+    return np.ascontiguousarray(told.reshape(n, k, m).transpose(0, 2, 1))

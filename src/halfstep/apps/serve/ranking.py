@@ -1,0 +1,323 @@
+"""What a recommender answers: rankings, reasons, neighbours, a map. JSON-able results; knows models, not HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from inspect import signature
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from halfstep.apps.serve.latent_map import LatentMap
+from halfstep.apps.serve.names import Names
+from halfstep.apps.serve.problems import FieldError, Problem, at_most
+from halfstep.apps.serve.settings import Settings
+from halfstep.models.recommend import top_k
+
+BLOCK = 65_536  # users at a time when items are counted
+DIGITS = 6  # of a score in an answer; float32 has about seven
+
+
+class Ranking:
+    """Answers of a model that is a `halfstep.models.recommend.Recommender`."""
+
+    def __init__(self, model: Any, settings: Settings) -> None:
+        self.model = model
+        self.settings = settings
+        rows = [
+            model._seen_rows(np.arange(s, min(s + BLOCK, len(model._users))))
+            for s in range(0, len(model._users), BLOCK)
+        ]
+        counts = [np.bincount(seen.indices, minlength=len(model._items)) for seen in rows]
+        self.popularity = np.sum(counts, axis=0)
+        self._scoring = model._scoring_rows()  # rows whose dot products are the scores, biases included
+        activity = np.concatenate([np.diff(seen.indptr) for seen in rows])
+        self.users = Names(model._users, model.user_labels_, activity, settings.user_name)
+        self.items = Names(model._items, model.item_labels_, self.popularity, settings.item_name)
+
+    @property
+    def folds_items(self) -> bool:
+        """Whether somebody new can be described by items alone, without ratings."""
+        return "weights" in signature(self.model.recommend_for).parameters
+
+    @property
+    def can_explain(self) -> bool:
+        return self.folds_items and hasattr(self.model, "explain") and self.model._loss().is_quadratic
+
+    def cost(self, rows: int = 1) -> int:
+        """Multiply-adds to score every item for so many rows."""
+        return rows * int(self.model.item_factors_.size)
+
+    # ------------------------------------------------------------------ rankings
+
+    def recommend(
+        self,
+        users: list[Any],
+        n: int,
+        *,
+        candidates: list[Any] | None = None,
+        exclude: list[Any] | None = None,
+        keep_seen: bool = False,
+        diversity: float = 0.0,
+    ) -> list[dict[str, Any]]:
+        """The best items of known users, one entry for each user."""
+        self._within(n, users=users, candidates=candidates, exclude=exclude)
+        return self.recommend_rows(
+            self.users.rows(users, "users"),
+            n,
+            candidates=self._ids(candidates, "candidates"),
+            exclude=self._ids(exclude, "exclude") or [],
+            keep_seen=keep_seen,
+            diversity=diversity,
+        )
+
+    def recommend_rows(
+        self,
+        users: NDArray[np.int64] | list[int],
+        n: int,
+        *,
+        candidates: list[Any] | None = None,
+        exclude: Sequence[Any] = (),
+        keep_seen: bool = False,
+        diversity: float = 0.0,
+    ) -> list[dict[str, Any]]:
+        """The best items of rows of users. The plain case goes straight to the core."""
+        rows = np.asarray(users, np.int64)
+        places: NDArray[Any]
+        if candidates is None and not exclude and diversity == 0:
+            seen = None if keep_seen else self.model._seen_rows(rows)
+            depth = min(n, len(self.items))
+            left, right = self._scoring
+            places, scores = top_k(left[rows], right, depth, seen, self.settings.threads)
+        else:
+            best = self.model.recommend(
+                self.users.index.take(rows),
+                n,
+                candidates=candidates,
+                exclude=exclude,
+                keep_seen=keep_seen,
+                diversity=diversity,
+            )
+            places, scores = _places(self.items, best.ids), best.scores
+        there = places >= 0  # the padding of short lists is left out
+        items = iter(_scored(self.items, places[there], scores[there]))
+        lengths = there.sum(axis=1).tolist()
+        known = self.users.describe(rows)
+        return [{"user": user, "items": list(islice(items, n))} for user, n in zip(known, lengths, strict=True)]
+
+    def recommend_for(
+        self,
+        items: list[Any],
+        n: int,
+        *,
+        weights: list[float] | None = None,
+        ratings: list[float] | None = None,
+        how: str = "fold_in",
+        candidates: list[Any] | None = None,
+        exclude: list[Any] | None = None,
+        diversity: float = 0.0,
+        why: int = 0,
+    ) -> dict[str, Any]:
+        """The best items for somebody new who has `items`; with `why`, the given items that speak most for each."""
+        self._within(n, items=items, candidates=candidates, exclude=exclude)
+        if not self.folds_items:
+            return self._recommend_for_ratings(items, ratings, n)
+        if ratings is not None:
+            raise FieldError("ratings", "this model knows who has what, not ratings; use `weights`")
+        if weights is not None and len(weights) != len(items):
+            raise FieldError("weights", f"{len(weights)} given for {len(items)} items; give one for each item")
+        if why and not self.can_explain:
+            raise FieldError("why", "this model cannot give reasons; leave `why` out")
+        if why and weights is not None:
+            raise FieldError("why", "reasons are for items that count alike; leave `weights` out")
+        given = self._ids(items, "items")
+        assert given is not None
+        best = self.model.recommend_for(
+            given,
+            n,
+            weights=weights,
+            how=how,
+            candidates=self._ids(candidates, "candidates"),
+            exclude=self._ids(exclude, "exclude") or (),
+            diversity=diversity,
+        )
+        ranked = _scored(self.items, self.items.index.find(best.ids), best.scores)
+        for entry in ranked if why else ():
+            entry["why"] = self._reasons(self.model.explain(items=given, item=entry["id"]), why)
+        return {"items": ranked}
+
+    def _recommend_for_ratings(self, items: list[Any], ratings: list[float] | None, n: int) -> dict[str, Any]:
+        if ratings is None or len(ratings) != len(items):
+            raise FieldError("ratings", f"this model needs a rating for each of the {len(items)} items")
+        best = self.model.recommend_for(self._ids(items, "items"), ratings, n)
+        return {"items": _scored(self.items, self.items.index.find(best.ids), best.scores)}
+
+    def explain(self, item: Any, user: Any = None, items: list[Any] | None = None, n: int = 10) -> dict[str, Any]:
+        """What each item somebody has contributes to the score of `item`, largest first."""
+        if not self.can_explain:
+            raise Problem(422, "this model cannot give reasons; they need the squared loss and fold-in")
+        if (user is None) == (items is None):
+            raise FieldError("user", "give either `user` (an id) or `items` (what somebody new has)")
+        self._within(n, items=items)
+        target = self.items.row(item, "item")
+        who: dict[str, Any] = (
+            {"items": self._ids(items, "items")}
+            if items is not None
+            else {"user": self.users.index.take([self.users.row(user, "user")]).tolist()[0]}
+        )
+        parts = self.model.explain(item=self.items.index.take([target]).tolist()[0], **who)
+        return {
+            "item": self.items.describe(np.array([target]))[0],
+            "score": _number(parts.score),
+            "contributions": self._reasons(parts, n),
+        }
+
+    # ------------------------------------------------------------------ neighbours
+
+    def similar(
+        self, of: str, n: int, *, item: Any = None, user: Any = None, items: list[Any] | None = None, text: bool = False
+    ) -> dict[str, Any]:
+        """Rows with the largest cosine similarity of factors to an item, a user, or somebody new who has `items`.
+
+        of : "items" or "users", what is looked for.
+        """
+        self._within(n, items=items)
+        given = {name: value for name, value in (("item", item), ("user", user), ("items", items)) if value is not None}
+        if len(given) != 1:
+            raise FieldError("item", f"give one of `item`, `user` and `items`, not {sorted(given) or 'none'}")
+        names, factors = (
+            (self.users, self.model.user_factors_) if of == "users" else (self.items, self.model.item_factors_)
+        )
+        itself: list[int] = []
+        if items is not None:
+            vector, itself = self.vector(items), [] if of == "users" else self.items.rows(items, "items").tolist()
+        elif item is not None:
+            row = self.items.row(item, "item", text)
+            vector, itself = self.model.item_factors_[row], [row] if of == "items" else []
+        else:
+            row = self.users.row(user, "user", text)
+            vector, itself = self.model.user_factors_[row], [row] if of == "users" else []
+        likeness = factors @ vector / np.maximum(self._lengths(of) * np.linalg.norm(vector), 1e-30)
+        likeness[itself] = -np.inf
+        n = min(n, len(likeness) - len(set(itself)))
+        best = np.argpartition(-likeness, max(n - 1, 0))[:n] if n < len(likeness) else np.arange(len(likeness))
+        best = best[np.lexsort((best, -likeness[best]))]
+        return {"of": of, "results": _scored(names, best, likeness[best])}
+
+    def vector(self, items: list[Any]) -> NDArray[Any]:
+        """Factors of somebody new who has `items`, (d,)."""
+        if not self.folds_items:
+            raise Problem(422, "this model cannot place somebody new from items alone; ask for a known user")
+        rows = self.items.rows(items, "items")
+        if not len(rows):
+            raise FieldError("items", "is empty; give at least one")
+        cells = sp.csr_array((np.ones(len(rows), np.float32), (np.zeros(len(rows), int), rows)), (1, len(self.items)))
+        return np.asarray(self.model.transform(cells)[0])
+
+    def profile(self, user: Any, text: bool = False) -> dict[str, Any]:
+        """What a known user has, heaviest first."""
+        row = self.users.row(user, "user", text)
+        cells = self.model._seen_rows(np.array([row]))
+        order = np.argsort(-cells.data, kind="stable")[: self.settings.max_list]
+        entries = self.items.describe(cells.indices[order])
+        weights = cells.data[order].tolist()
+        return {
+            "user": self.users.describe(np.array([row]))[0],
+            "items": [entry | {"weight": _number(w)} for entry, w in zip(entries, weights, strict=True)],
+        }
+
+    def complete(self, text: str, of: str, n: int) -> dict[str, Any]:
+        """Names for what somebody has typed so far, most likely first."""
+        at_most("n", n, self.settings.max_n)
+        names = self.users if of == "users" else self.items
+        return {"results": names.describe(names.complete(text, n))}
+
+    # ------------------------------------------------------------------ the map
+
+    def map(self, n: int) -> dict[str, Any]:
+        """The `n` most popular items on the plane of `LatentMap`."""
+        rows = np.sort(np.argsort(-self.popularity, kind="stable")[:n])
+        return {
+            "points": self._points(self.items, rows, self.model.item_factors_),
+            "explained": _number(self._map.explained),
+            "total": len(self.items),
+        }
+
+    def locate(self, items: list[Any], show: list[Any], users: list[Any]) -> dict[str, Any]:
+        """Where somebody who has `items` stands on the map, and where other items and users do."""
+        self._within(1, items=items, show=show, users=users)
+        place = self._map.place(self.vector(items)[None, :])[0] if items else None
+        return {
+            "position": None if place is None else [_number(c) for c in place],
+            "items": self._points(self.items, self.items.rows(show, "show"), self.model.item_factors_),
+            "users": self._points(self.users, self.users.rows(users, "users"), self.model.user_factors_),
+        }
+
+    def prepare(self) -> None:
+        """Compute what is needed once, ahead of the first request."""
+        self.items.prepare()
+        self.users.prepare()
+        _ = self._map, self._lengths("users"), self._lengths("items")
+        if self.folds_items:
+            self.vector(self.items.index.take([0]).tolist())
+
+    @cached_property
+    def _map(self) -> LatentMap:
+        return LatentMap(self.model.item_factors_)
+
+    @cached_property
+    def _all_lengths(self) -> dict[str, NDArray[Any]]:
+        sides = {"users": self.model.user_factors_, "items": self.model.item_factors_}
+        return {name: np.sqrt(np.einsum("ij,ij->i", f, f)) for name, f in sides.items()}
+
+    def _lengths(self, of: str) -> NDArray[Any]:
+        return self._all_lengths[of]
+
+    def _points(self, names: Names, rows: NDArray[Any], factors: NDArray[Any]) -> list[dict[str, Any]]:
+        if not len(rows):
+            return []
+        places = np.round(self._map.place(factors[rows]), 4).tolist()
+        return [entry | {"x": x, "y": y} for entry, (x, y) in zip(names.describe(rows), places, strict=True)]
+
+    # ------------------------------------------------------------------ small things
+
+    def _within(self, n: int, **lists: list[Any] | None) -> None:
+        at_most("n", n, self.settings.max_n)
+        for name, values in lists.items():
+            at_most(name, len(values or ()), self.settings.max_list, "entries are")
+
+    def _ids(self, given: list[Any] | None, field: str) -> list[Any] | None:
+        return None if given is None else list(self.items.index.take(self.items.rows(given, field)).tolist())
+
+    def _reasons(self, parts: Any, n: int) -> list[dict[str, Any]]:
+        rows = self.items.index.find(parts.ids[:n])
+        shares = parts.contributions[:n].tolist()
+        return [
+            entry | {"contribution": _number(share)}
+            for entry, share in zip(self.items.describe(rows), shares, strict=True)
+        ]
+
+
+def _places(names: Names, ids: NDArray[Any]) -> NDArray[np.int64]:
+    """Rows of ids that the model gave out, -1 for its padding."""
+    flat = ids.ravel()
+    there = np.array([id is not None for id in flat], bool)
+    rows = np.full(len(flat), -1, np.int64)
+    if there.any():
+        rows[there] = names.index.find(flat[there])
+    return rows.reshape(ids.shape)
+
+
+def _scored(names: Names, rows: NDArray[Any], scores: NDArray[Any]) -> list[dict[str, Any]]:
+    entries = names.describe(rows)
+    for entry, score in zip(entries, np.asarray(scores, np.float64).tolist(), strict=True):
+        entry["score"] = round(score, DIGITS)
+    return entries
+
+
+def _number(value: Any) -> float:
+    return round(float(value), DIGITS)

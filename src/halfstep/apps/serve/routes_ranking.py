@@ -1,0 +1,96 @@
+"""Endpoints of recommenders. Turns requests into calls of `Ranking`; decides nothing about rankings."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from halfstep.apps.serve import schemas as s
+from halfstep.apps.serve.replies import PROBLEMS, answer, current
+
+router = APIRouter(tags=["recommender"], responses=PROBLEMS)
+
+TextId = Annotated[str, Query(max_length=s.MAX_TEXT, description="Id, or label where the model has them.")]
+OptionalId = Annotated[str | None, Query(max_length=s.MAX_TEXT)]
+N = Annotated[int, Query(ge=1)]
+
+
+@router.get("/recommend", response_model=s.ForUser)
+async def recommend(request: Request, query: Annotated[s.RecommendQuery, Query()]) -> Response:
+    """The best `n` items for one known user."""
+    ranking = current(request).need("ranking", "/recommend")
+    body = await request.app.state.together.recommend(ranking, query)
+    return Response(body, media_type="application/json")
+
+
+@router.post("/recommend", response_model=s.ForUsers)
+async def recommend_many(request: Request, body: s.RecommendBody) -> Response:
+    """The best `n` items for each of several known users."""
+    ranking = current(request).need("ranking", "/recommend")
+    options = body.model_dump(exclude={"users", "n"})
+    cost = ranking.cost(len(body.users))
+    return await answer(request, lambda: {"results": ranking.recommend(body.users, body.n, **options)}, cost)
+
+
+@router.post("/recommend_for", response_model=s.Items)
+async def recommend_for(request: Request, body: s.RecommendForBody) -> Response:
+    """The best `n` items for somebody new who has `items`, by exact fold-in."""
+    ranking = current(request).need("ranking", "/recommend_for")
+    cost = ranking.cost() * (1 + 4 * (body.diversity > 0) + 4 * body.n * (body.why > 0))
+    return await answer(request, lambda: ranking.recommend_for(**body.model_dump()), cost)
+
+
+@router.get("/similar", response_model=s.Similar)
+async def similar(
+    request: Request, item: OptionalId = None, user: OptionalId = None, of: s.Side | None = None, n: N = 10
+) -> Response:
+    """The items or users whose factors point the same way: cosine similarity, largest first."""
+    ranking = current(request).need("ranking", "/similar")
+    side = of or ("items" if item is not None else "users")
+    return await answer(request, lambda: ranking.similar(side, n, item=item, user=user, text=True), ranking.cost())
+
+
+@router.post("/similar", response_model=s.Similar)
+async def similar_to(request: Request, body: s.SimilarBody) -> Response:
+    """The items or users nearest to an item, a user, or somebody new who has `items`."""
+    ranking = current(request).need("ranking", "/similar")
+    return await answer(request, lambda: ranking.similar(**body.model_dump()), 2 * ranking.cost())
+
+
+@router.post("/explain", response_model=s.Explained)
+async def explain(request: Request, body: s.ExplainBody) -> Response:
+    """Why an item scores what it scores: the part of each item somebody has. The parts sum to the score."""
+    ranking = current(request).need("ranking", "/explain")
+    return await answer(request, lambda: ranking.explain(**body.model_dump()), 4 * ranking.cost())
+
+
+@router.get("/profile", response_model=s.Profile)
+async def profile(request: Request, user: TextId) -> Response:
+    """What a known user has."""
+    ranking = current(request).need("ranking", "/profile")
+    return await answer(request, lambda: ranking.profile(user, text=True))
+
+
+@router.get("/complete", response_model=s.Completed)
+async def complete(
+    request: Request, q: Annotated[str, Query(max_length=s.MAX_TEXT)] = "", of: s.Side = "items", n: N = 8
+) -> Response:
+    """Names that begin with, contain or resemble what somebody has typed."""
+    ranking = current(request).need("ranking", "/complete")
+    return await answer(request, lambda: ranking.complete(q, of, n))
+
+
+@router.get("/map", response_model=s.MapAnswer)
+async def latent_map(request: Request, n: Annotated[int, Query(ge=1, le=5000)] = 1500) -> Response:
+    """The most popular items on a plane: principal components of the directions of the item factors."""
+    ranking = current(request).need("ranking", "/map")
+    return await answer(request, lambda: ranking.map(n), ranking.cost())
+
+
+@router.post("/map", response_model=s.Located)
+async def locate(request: Request, body: s.LocateBody) -> Response:
+    """Where somebody who has `items` stands on the map, and where other items and users do."""
+    ranking = current(request).need("ranking", "/map")
+    return await answer(request, lambda: ranking.locate(**body.model_dump()), ranking.cost())

@@ -1,0 +1,78 @@
+"""Endpoints of rating models and ensembles. Turns requests into calls of `Rating` and `Fusion`; decides nothing."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from halfstep.apps.serve import schemas as s
+from halfstep.apps.serve.instances import Order, Which
+from halfstep.apps.serve.replies import ALWAYS_ASIDE, PROBLEMS, answer, current
+
+ratings = APIRouter(tags=["ratings"], responses=PROBLEMS)
+ensemble = APIRouter(tags=["ensemble"], responses=PROBLEMS)
+
+
+@ratings.post("/predict", response_model=s.Predicted)
+async def predict(request: Request, body: s.PredictBody) -> Response:
+    """The value the model expects for each (user, item) pair."""
+    rating = current(request).need("rating", "/predict")
+    return await answer(request, lambda: rating.predict(body.pairs, body.unknown))
+
+
+@ensemble.post("/fuse", response_model=s.Fused)
+async def fuse(request: Request, body: s.FuseBody) -> Response:
+    """One calibrated probability for each class of each new instance, from the predictions of the classifiers."""
+    fusion = current(request).need("fusion", "/fuse")
+    return await answer(request, lambda: fusion.fuse(body.predictions, body.features), ALWAYS_ASIDE)
+
+
+@ensemble.get("/instances", response_model=s.Instances)
+async def instances(
+    request: Request,
+    order: Order = "difficulty",
+    which: Which = "all",
+    offset: Annotated[int, Query(ge=0)] = 0,
+    n: Annotated[int, Query(ge=1)] = 20,
+) -> Response:
+    """The fitted instances with their fused answer and how the classifiers voted."""
+    fitted = current(request).need("instances", "/instances")
+    return await answer(request, lambda: fitted.page(order, which, offset, n), ALWAYS_ASIDE)
+
+
+@ensemble.get("/instance", response_model=s.OneInstance)
+async def instance(request: Request, number: int) -> Response:
+    """One fitted instance with the vote of every classifier."""
+    fitted = current(request).need("instances", "/instance")
+    return await answer(request, lambda: fitted.one(number))
+
+
+@ensemble.get("/suggestions", response_model=s.Instances)
+async def suggestions(request: Request, n: Annotated[int, Query(ge=1, le=100)] = 5) -> Response:
+    """The unlabelled instances whose labels would help the model most."""
+    fitted = current(request).need("instances", "/suggestions")
+    return await answer(request, lambda: fitted.suggestions(n), ALWAYS_ASIDE)
+
+
+@ensemble.get("/labels", response_model=s.Labels)
+async def labels(request: Request) -> Response:
+    """Every label the model knows, those given to this server included."""
+    fitted = current(request).need("instances", "/labels")
+    return await answer(request, fitted.labels)
+
+
+@ensemble.post("/labels", response_model=s.Refitted)
+async def add_labels(request: Request, body: s.LabelsBody) -> Response:
+    """Add labels and refit. The new model serves as soon as it is ready; the model file is left as it is."""
+    state = request.app.state
+    fitted = current(request).need("instances", "/labels")
+
+    def refit() -> dict[str, Any]:
+        model, facts = fitted.relabelled([(entry.number, entry.label) for entry in body.labels])
+        state.store.replace(model)
+        changes: dict[str, Any] = facts
+        return changes
+
+    return await answer(request, refit, ALWAYS_ASIDE, timeout=state.settings.fit_timeout)

@@ -1,0 +1,134 @@
+"""The model in service and how a newer one takes its place. Knows files and answers, not HTTP.
+
+A request takes `store.current` once and works with it to its end, so a reload never changes a model under a request.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from halfstep.apps.serve.fusion import Fusion
+from halfstep.apps.serve.instances import Instances
+from halfstep.apps.serve.observe import log
+from halfstep.apps.serve.problems import Problem
+from halfstep.apps.serve.ranking import Ranking
+from halfstep.apps.serve.rating import Rating
+from halfstep.apps.serve.settings import Settings
+from halfstep.data import files as persistence
+from halfstep.models.recommend import Recommender
+
+
+@dataclass(frozen=True)
+class Served:
+    """One loaded model and everything it can answer; never changed after it is made."""
+
+    model: Any
+    kind: str
+    ranking: Ranking | None = None
+    rating: Rating | None = None
+    fusion: Fusion | None = None
+    instances: Instances | None = None
+    loaded_at: float = field(default_factory=time.time)
+
+    @classmethod
+    def of(cls, model: Any, settings: Settings) -> Served:
+        """What a model can answer, found from what it offers rather than from its name."""
+        ranking = Ranking(model, settings) if isinstance(model, Recommender) else None
+        return cls(
+            model,
+            type(model).__name__,
+            ranking,
+            Rating(model, ranking.users, ranking.items, settings) if ranking and hasattr(model, "predict") else None,
+            Fusion(model, settings) if ranking is None and hasattr(model, "predict_proba") else None,
+            Instances(model, settings) if hasattr(model, "_factors") and hasattr(model, "_y") else None,
+        )
+
+    @property
+    def answers(self) -> list[str]:
+        """The endpoints that this model serves."""
+        paths: list[str] = []
+        if self.ranking:
+            paths += ["/recommend", "/recommend_for", "/similar", "/profile", "/complete", "/map"]
+            paths += ["/explain"] if self.ranking.can_explain else []
+        paths += ["/predict"] if self.rating else []
+        paths += ["/fuse"] if self.fusion else []
+        if self.instances:
+            paths += ["/instances", "/instance", "/labels"]
+            paths += ["/suggestions"] if self.instances.can_label else []
+        return paths
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How large the model is, by what it has."""
+        if self.ranking:
+            names = {"users": len(self.ranking.users), "items": len(self.ranking.items)}
+            return names | {"rank": int(self.model.item_factors_.shape[1])}
+        return self.instances.sizes if self.instances else {}
+
+    def need(self, part: str, path: str) -> Any:
+        """The answers of one family, or a 404 that says what this model does serve."""
+        found = getattr(self, part)
+        if found is None or path not in self.answers:
+            raise Problem(404, f"a {self.kind} does not answer {path}; it answers {', '.join(self.answers)}")
+        return found
+
+    def prepare(self) -> None:
+        for part in (self.ranking, self.instances):
+            if part is not None:
+                part.prepare()
+
+
+class Store:
+    """Loads the model file, and loads it again when it has changed."""
+
+    def __init__(self, path: str | os.PathLike[str], settings: Settings) -> None:
+        self.path = Path(path)
+        self.settings = settings
+        self._lock = threading.Lock()
+        self._seen = self._signature()
+        self.current = self._load()
+
+    def refresh(self, force: bool = False) -> bool | None:
+        """Load the file if it has changed since it was last tried: True for a new model, None if nothing changed.
+
+        False if the new file cannot be used; the reason is logged and the old model stays in service.
+        """
+        with self._lock:
+            signature = self._signature()
+            if signature == self._seen and not force:
+                return None
+            self._seen = signature
+            try:
+                self.current = self._load()
+            except Exception as error:  # whatever is wrong with the file, the old model still works
+                log.error("reload failed", extra={"facts": {"path": str(self.path), "reason": str(error)}})
+                return False
+            log.info("model reloaded", extra={"facts": {"path": str(self.path), "kind": self.current.kind}})
+            return True
+
+    def replace(self, model: Any) -> Served:
+        """Put a model made in this process into service, until the file changes."""
+        with self._lock:
+            self.current = Served.of(model, self.settings)
+            return self.current
+
+    def _load(self) -> Served:
+        # One process reads the file and checks every byte. Several map it, to hold it in memory once.
+        model = persistence.load(self.path, mmap=self.settings.workers > 1)
+        if "n_threads" in model.get_params(deep=False):
+            model.set_params(n_threads=self.settings.threads)
+        served = Served.of(model, self.settings)
+        served.prepare()
+        return served
+
+    def _signature(self) -> tuple[int, ...] | None:
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_size, status.st_ino

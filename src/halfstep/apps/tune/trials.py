@@ -1,0 +1,134 @@
+"""Trials: Optuna proposes, each is judged on validation cells as its sweeps go on, and may be given up early.
+
+Knows the study and its file. Not how the data were split.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from halfstep.apps.tune.space import suggest, transformed
+from halfstep.judge import Split
+from halfstep.judge.run import METRICS, Judgement
+from halfstep.models.wals import WALS
+
+
+class Objective:
+    """One trial: sweeps until the end or until Optuna gives it up; the value is that of the best judged sweep."""
+
+    def __init__(
+        self,
+        split: Split,
+        metric: str,
+        depth: int,
+        space: dict[str, Any],
+        max_iter: int,
+        n_threads: int | None,
+        seed: int,
+        optuna: Any,
+    ) -> None:
+        self.split, self.space, self.depth = split, space, depth
+        self.judge = METRICS[metric.partition("@")[0]]
+        self.n_threads, self.seed, self.optuna = n_threads, seed, optuna
+        self.checkpoints = checkpoints(max_iter)
+        self.counts = np.bincount(split.train.indices, minlength=split.train.shape[1])
+
+    def __call__(self, trial: Any) -> float:
+        params = {name: suggest(trial, name, spec) for name, spec in self.space.items()}
+        weights = params.pop("weights")
+        train, seen = transformed(self.split.train, weights), transformed(self.split.seen, weights)
+        model = WALS(**params, tol=0.0, warm_start=True, n_threads=self.n_threads, random_state=self.seed)
+        seconds, best, done = 0.0, -np.inf, 0
+        for sweeps in self.checkpoints:
+            begun = time.perf_counter()
+            model.set_params(max_iter=sweeps - done).fit(train)
+            seconds += time.perf_counter() - begun
+            done = sweeps
+            value = self._value(model, seen)
+            if value > best:
+                best = value
+                trial.set_user_attr("sweeps", sweeps)
+                trial.set_user_attr("seconds", seconds)
+            trial.report(value, sweeps)
+            if trial.should_prune():
+                raise self.optuna.TrialPruned
+        return best
+
+    def _value(self, model: WALS, seen: Any) -> float:
+        ranked = model.rank_items(seen, self.depth, self.split.rows)
+        judgement = Judgement(ranked, self.split.relevant, self.counts, self.split.train.shape[0])
+        return float(np.mean(self.judge(judgement, self.depth)))
+
+
+class Stop:
+    """Tells the caller after every trial, and ends the study where the answer is true."""
+
+    def __init__(self, on_trial: Callable[[int, float], Any] | None) -> None:
+        self.on_trial = on_trial
+        self.asked = False
+
+    def __call__(self, study: Any, trial: Any) -> None:
+        if self.on_trial is None:
+            return
+        values = [t.value for t in study.trials if t.state.name == "COMPLETE"]
+        if self.on_trial(n_done(study), max(values, default=float("nan"))):
+            self.asked = True
+            study.stop()
+
+
+def checkpoints(max_iter: int) -> list[int]:
+    """1, 2, 4, ... and the last sweep."""
+    powers = [2**k for k in range(max_iter.bit_length()) if 2**k < max_iter]
+    return [*powers, max_iter]
+
+
+def open_study(optuna: Any, storage: str | os.PathLike[str] | None, seed: int, fingerprint: str) -> Any:
+    """A new study, or the one a SQLite file holds if it is about the same data."""
+    url = None
+    if storage is not None:
+        text = os.fspath(storage)
+        url = text if "://" in text else f"sqlite:///{os.path.abspath(text)}"
+    study = optuna.create_study(
+        storage=url,
+        study_name="halfstep",
+        direction="maximize",
+        load_if_exists=True,
+        sampler=optuna.samplers.TPESampler(seed=seed),
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=8, n_warmup_steps=1),
+    )
+    known = study.user_attrs.get("fingerprint")
+    if known is None:
+        study.set_user_attr("fingerprint", fingerprint)
+    elif known != fingerprint:
+        raise ValueError(
+            f"storage={os.fspath(storage or '')!r} holds a study of other data, another metric, protocol or seed; "
+            "its values cannot be compared with new ones. Use another file."
+        )
+    return study
+
+
+def fingerprint(matrix: Any, *choices: Any) -> str:
+    crc = zlib.crc32(matrix.indices.tobytes(), zlib.crc32(matrix.indptr.tobytes()))
+    return f"{zlib.crc32(matrix.data.tobytes(), crc):08x} {matrix.shape} {choices}"
+
+
+def n_done(study: Any) -> int:
+    return sum(t.state.name in ("COMPLETE", "PRUNED") for t in study.trials)
+
+
+def as_row(trial: Any) -> dict[str, Any]:
+    value = trial.value if trial.state.name == "COMPLETE" else max(trial.intermediate_values.values(), default=None)
+    return {
+        "number": trial.number,
+        "state": trial.state.name.lower(),
+        "value": value,
+        "seconds": trial.user_attrs.get("seconds"),
+        "sweeps": trial.user_attrs.get("sweeps"),
+        **trial.params,
+    }

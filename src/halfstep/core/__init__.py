@@ -1,0 +1,1 @@
+"""What is minimised, and the one loop. Knows two sides, never users or items."""

@@ -1,0 +1,77 @@
+"""Where factors start. Every row derives from the seed and its number alone, so any machine can make any part of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfstep.core.cells import Observations
+from halfstep.errors import one_of
+
+INITS = ("scaled", "normal", "svd")
+BLOCK_ROWS = 4096
+
+
+def random_rows(seed: int, side: int, start: int, stop: int, d: int, dtype: Any = np.float32) -> NDArray[Any]:
+    """Standard normal rows start..stop of one side, (stop - start, d): the same whichever part is asked for."""
+    out = np.empty((stop - start, d), dtype)
+    for block in range(start // BLOCK_ROWS, -(-stop // BLOCK_ROWS)):
+        first = block * BLOCK_ROWS
+        rows = np.random.Generator(np.random.Philox(key=[seed, 2 * block + side])).standard_normal((BLOCK_ROWS, d))
+        low, high = max(start, first), min(stop, first + BLOCK_ROWS)
+        out[low - start : high - start] = rows[low - first : high - first]
+    return out
+
+
+def initial_scale(init: str, d: int) -> float:
+    """Standard deviation of the random starts: 0.1/sqrt(d) ("scaled") or 0.1 ("normal")."""
+    one_of("init", init, INITS)
+    return 0.1 / np.sqrt(d) if init == "scaled" else 0.1
+
+
+def initial_factors(
+    observations: Observations, rank: int, init: str, seed: int, dtype: Any
+) -> tuple[list[NDArray[Any]], tuple[int, int]]:
+    """Factors of both sides and the order of half-steps of a sweep.
+
+    The small side is filled and the large one, left at zero, is solved first: that ends lower than the other way round.
+    "svd" fills the small side with the singular vectors of the weighted targets, scaled by the roots of their values.
+    """
+    n, m = observations.shape
+    small = 0 if n <= m else 1
+    size = min(n, m)
+    if init == "svd" and rank < size:
+        filled = _singular(observations, small, rank, seed).astype(dtype)
+    else:  # a rank that no truncated SVD reaches starts at random
+        scale = initial_scale("scaled" if init == "svd" else init, rank)
+        filled = random_rows(seed, small, 0, size, rank, dtype) * np.asarray(scale, dtype)
+    factors = [np.zeros((n, rank), dtype), np.zeros((m, rank), dtype)]
+    factors[small] = np.ascontiguousarray(filled)
+    return factors, (1 - small, small)
+
+
+def _singular(observations: Observations, side: int, rank: int, seed: int) -> NDArray[np.float64]:
+    from sklearn.utils.extmath import randomized_svd
+
+    matrix = observations.to_csr()
+    matrix.data = matrix.data * np.asarray(observations.targets, np.float32)
+    left, values, right = randomized_svd(matrix, n_components=rank, random_state=seed % 2**32)
+    vectors = left if side == 0 else right.T
+    return np.asarray(vectors * np.sqrt(values), np.float64)
+
+
+def seed_from(random_state: Any) -> int:
+    """A 63-bit seed from None, an int, a RandomState or a Generator."""
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**63 - 1))
+    if isinstance(random_state, (int, np.integer)):
+        if random_state < 0:
+            raise ValueError(f"random_state={random_state} must not be negative.")
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63 - 1))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    raise TypeError(f"random_state={random_state!r} must be None, an int, a Generator or a RandomState.")

@@ -1,0 +1,86 @@
+"""What every loss can do: value, slope and curvature, checking targets, the numbers it has in the core."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import fields
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from halfstep.core.losses import targets
+
+Floats = NDArray[np.float64]
+Form = Literal["residual", "margin"]
+
+
+class Loss(ABC):
+    """One loss. Methods take arrays that broadcast: scores z, targets t as `encode_targets` gives them."""
+
+    name: ClassVar[str]
+    """By which `get` finds this loss."""
+    form: Form = "residual"  # Bernoulli and Poisson: says only that targets are numbers
+    kind: ClassVar[int]  # its number in the compiled core
+    is_plq: ClassVar[bool] = False  # has `pieces` and `prox`
+    is_smooth: ClassVar[bool] = False  # has a continuous second derivative
+    is_quadratic: ClassVar[bool] = False  # one piece: row problems are linear systems
+    target_range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
+
+    @abstractmethod
+    def value(self, z: ArrayLike, t: ArrayLike) -> Floats:
+        """phi(z; t)."""
+
+    @abstractmethod
+    def gradient(self, z: ArrayLike, t: ArrayLike) -> Floats:
+        """d phi / dz; at a kink the subgradient nearest to 0."""
+
+    @abstractmethod
+    def curvature(self, z: ArrayLike, t: ArrayLike) -> Floats:
+        """d^2 phi / dz^2; at a break the value to its left in r."""
+
+    def native(self) -> tuple[int, int, Floats, Floats]:
+        """(kind, form, breaks, coefficients) for the compiled core; the table is empty unless kind is 1.
+
+        kind: 0 squared, 1 PLQ, 2 logistic, 3 Bernoulli, 4 Poisson. form: 0 residual, 1 margin.
+        """
+        return self.kind, int(self.form == "margin"), np.empty(0), np.empty((0, 3))
+
+    @property
+    def domain(self) -> str:
+        """Which targets the loss takes, in words."""
+        if self.form == "margin":
+            return "exactly two classes"
+        low, high = self.target_range
+        if math.isinf(low):
+            return "finite numbers"
+        return f"numbers >= {low:g}" if math.isinf(high) else f"numbers in [{low:g}, {high:g}]"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name and parameters; `get` turns it back into an equal loss."""
+        return {"name": self.name, **{field.name: getattr(self, field.name) for field in fields(self)}}  # type: ignore[arg-type]
+
+    def encode_targets(self, y: ArrayLike, classes: NDArray[Any] | None = None) -> tuple[Floats, NDArray[Any] | None]:
+        """Check `y` (n,) and return (targets (n,) float64, classes).
+
+        Margin losses: the two labels, sorted, become -1 and +1, and `classes` (2,) holds them. Pass the
+        `classes` of a fit to encode later data, which may then hold only one of them. Other losses: targets
+        are the numbers themselves and `classes` is None.
+        """
+        expected = f"{self!r} needs {self.domain}"
+        if self.form == "margin":
+            return targets.encode_classes(y, classes, expected)
+        return targets.encode_numbers(y, *self.target_range, expected), None
+
+    def decode(self, z: ArrayLike, classes: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Predictions in the units of y: the class (z > 0: the second), or the number that z stands for."""
+        z = np.asarray(z, dtype=np.float64)
+        if self.form == "residual":
+            return self._mean(z)
+        if classes is None or len(classes) != 2:
+            raise ValueError(f"classes={classes!r}; {self!r} needs the two classes that encode_targets returned")
+        return np.asarray(np.asarray(classes)[(z > 0).astype(np.intp)])
+
+    def _mean(self, z: Floats) -> Floats:
+        return z

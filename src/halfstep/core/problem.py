@@ -1,0 +1,108 @@
+"""What is minimised, as data: the cells, their loss, the background, and the two sides with their penalties.
+
+    sum_obs w phi(z; t)  +  background * sum_unobserved z^2
+        +  sum_i lam_i |u_i - mu_i|^2  +  sum_j lam_j |v_j - mu_j|^2
+
+with z = u_i . v_j over all columns, pinned ones included; penalties run over the free columns only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfstep.core.cells import Observations
+from halfstep.core.losses import Loss, Squared
+from halfstep.errors import one_of
+
+METHODS = {"exact": 0, "cholesky": 1, "dual": 2, "cg": 3, "subspace": 4}
+
+
+@dataclass(frozen=True)
+class Solver:
+    """How a row is solved.
+
+    method : "exact" takes, row by row, the cheaper of "cholesky" (primal) and "dual"; "cg" is warm-started conjugate
+        gradients stopped by `tolerance`; "subspace" solves blocks of `block` columns in turn.
+    tolerance : relative residual (cg), relative duality gap (PLQ losses) or relative decrement (smooth losses).
+    max_steps : bound on inner iterations.
+    """
+
+    method: str = "exact"
+    tolerance: float = 1e-4
+    max_steps: int = 1000
+    block: int = 64
+
+    def __post_init__(self) -> None:
+        one_of("solver", self.method, METHODS)
+
+    @property
+    def reads_old_rows(self) -> bool:
+        """Whether a quadratic row is solved from where it was."""
+        return self.method in ("cg", "subspace")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side: how strongly its rows are held, and where.
+
+    penalty : lam of every row, one number or (n,).
+    free : range of columns that are solved; None is all of them. The others are data.
+    prior : mu, (1, f) or (n, f) over the free columns, or None for zero.
+    nonnegative : range of columns, within the whole row, kept >= 0; None is none.
+    """
+
+    penalty: NDArray[Any] | float
+    free: tuple[int, int] | None = None
+    prior: NDArray[Any] | None = None
+    nonnegative: tuple[int, int] | None = None
+
+    def columns(self, d: int) -> tuple[int, int]:
+        return self.free if self.free is not None else (0, d)
+
+    def cost(self, factors: NDArray[Any], gram: NDArray[np.float64] | None = None) -> float:
+        """sum_i lam_i |u_i - mu_i|^2, from the Gram matrix where that is enough."""
+        start, stop = self.columns(factors.shape[1])
+        if self.prior is None and not isinstance(self.penalty, np.ndarray) and gram is not None:
+            return float(self.penalty * np.trace(gram[start:stop, start:stop]))
+        rows = factors[:, start:stop]
+        if self.prior is not None:
+            rows = rows - self.prior
+        sizes = np.einsum("ij,ij->i", rows, rows)  # in float64 at once it would take ten times as long
+        return float(np.sum(self.penalty * sizes, dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Both sides and the cells between them; `sides[0]` has the rows of `observations`, `sides[1]` its columns."""
+
+    observations: Observations
+    sides: tuple[Side, Side]
+    loss: Loss = field(default_factory=Squared)
+    background: float = 0.0
+
+    def cells(self, side: int) -> Observations:
+        """The cells grouped by the rows of the given side."""
+        return self.observations if side == 0 else self.observations.T
+
+
+def scaled_penalty(
+    reg: float, scaling: str | float, counts: NDArray[np.int64], background: float, n_other: int
+) -> NDArray[np.float64] | float:
+    """lam of every row: reg ("constant"), reg * n_i ("count") or reg * (n_i + background * n_other)^nu (a number nu).
+
+    n_i is the number of observed cells of row i. A row for which that would be nothing counts as one cell, so that it
+    stays put.
+    """
+    if scaling == "constant" or scaling == 0:
+        return reg
+    if scaling == "count":
+        return reg * np.maximum(counts, 1).astype(np.float64)
+    if isinstance(scaling, str):
+        raise ValueError(f"reg_scaling={scaling!r} is not known; use 'constant', 'count' or a number such as 1.0.")
+    size = counts + background * n_other
+    scaled: NDArray[np.float64] = reg * np.where(size > 0, size, 1.0) ** float(scaling)
+    return scaled

@@ -1,0 +1,1 @@
+"""The outside world: ids, frames, tables, files, data sets."""

@@ -1,0 +1,174 @@
+"""From coded columns to `Interactions`: rows left out are counted, pairs that come twice are combined.
+
+Must not know where the columns came from.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from halfstep.data.ids import encode
+from halfstep.errors import one_of
+
+from ._columns import Coded, FloatArray, object_array
+from .interactions import Interactions
+
+MOST_INT32 = 2**31 - 1
+DUPLICATES = ("sum", "mean", "max", "count", "last", "error")
+
+
+class DataWarning(UserWarning):
+    """Something in the data was left out or replaced; the text and `Interactions.report` say what."""
+
+
+def assemble(
+    users: Coded,
+    items: Coded,
+    weights: FloatArray | None = None,
+    timestamps: FloatArray | None = None,
+    *,
+    duplicates: str,
+    name: str,
+    source: str = "",
+    licence: str = "",
+    report: dict[str, Any],
+    user_labels: Mapping[Any, str] | None = None,
+    item_labels: Mapping[Any, str] | None = None,
+) -> Interactions:
+    """One cell for each distinct (user, item) pair.
+
+    Rows without an id, a finite weight or a finite timestamp are left out and counted in `report`. Weights
+    default to 1. `duplicates` says what becomes of pairs that come more than once; the cell keeps the latest
+    timestamp. Labels map ids to titles; an id without one is its own title and counted as unknown.
+    """
+    one_of("duplicates", duplicates, DUPLICATES)
+    # Counting needs no weights: every row is one.
+    values = np.ones(len(users)) if weights is None or duplicates == "count" else weights
+    # What cannot be stored as float32 is as unusable as what is no number.
+    usable = np.abs(values) <= np.finfo(np.float32).max
+    known = (users.codes >= 0) & (items.codes >= 0)
+    timed = np.ones(len(users), np.bool_) if timestamps is None else np.isfinite(timestamps)
+    report["rows_without_id"] = int((~known).sum())
+    if weights is not None:
+        report["rows_without_weight"] = int((known & ~usable).sum())
+    if timestamps is not None:
+        report["rows_without_timestamp"] = int((known & usable & ~timed).sum())
+    keep = known & usable & timed
+    if not keep.all():
+        users, items, values = users.rows(keep), items.rows(keep), values[keep]
+        timestamps = None if timestamps is None else timestamps[keep]
+
+    user_ids, rows = _encode(users)
+    item_ids, columns = _encode(items)
+    shape = (len(user_ids), len(item_ids))
+    matrix, times, repeated = _cells(rows, columns, values, timestamps, shape, duplicates, user_ids, item_ids)
+    report["duplicates"] = repeated
+    titles: list[npt.NDArray[Any] | None] = []
+    for side, ids, labels in (("users", user_ids, user_labels), ("items", item_ids, item_labels)):
+        if labels is None:
+            titles.append(None)
+            continue
+        report[f"{side}_without_label"] = sum(one not in labels for one in ids)
+        titles.append(object_array(labels.get(one, str(one)) for one in ids))
+    result = Interactions(matrix, user_ids, item_ids, titles[0], titles[1], times, name, source, licence, report)
+    mention(result)
+    return result
+
+
+def mention(data: Interactions) -> None:
+    """Warn once, in one sentence, of everything the report says was left out or replaced."""
+    texts = {
+        "broken_rows": "{} broken rows left out (wrong number of fields)",
+        "rows_without_id": "{} rows without a user or item id left out",
+        "rows_without_weight": "{} rows without a finite weight left out",
+        "rows_without_timestamp": "{} rows without a readable timestamp left out",
+        "unknown_relation_types": "{} rows with an unknown relation type left out",
+        "users_without_label": "{} users have no title in the files and show their id",
+        "items_without_label": "{} items have no title in the files and show their id",
+        "repeated_labels": "{} ids have more than one title in the files; the last is shown",
+    }
+    said = [text.format(f"{data.report[key]:,}") for key, text in texts.items() if data.report.get(key)]
+    if said:
+        warn(f"{data.name}: {'; '.join(said)}. See `report`.")
+
+
+def warn(text: str) -> None:
+    """A `DataWarning` that points at the first line outside this package."""
+    depth = 1
+    while sys._getframe(depth).f_globals.get("__name__", "").startswith(f"{__package__}."):
+        depth += 1
+    warnings.warn(text, DataWarning, stacklevel=depth + 1)
+
+
+def _encode(column: Coded) -> tuple[npt.NDArray[Any], npt.NDArray[np.integer[Any]]]:
+    """The ids and, for each row, the number of its id."""
+    column = column.used_only()
+    index, order = encode(column.values)
+    return np.asarray(index.ids), np.asarray(order)[column.codes]
+
+
+def _cells(
+    rows: npt.NDArray[Any],
+    columns: npt.NDArray[Any],
+    weights: FloatArray,
+    times: FloatArray | None,
+    shape: tuple[int, int],
+    duplicates: str,
+    user_ids: npt.NDArray[Any],
+    item_ids: npt.NDArray[Any],
+) -> tuple[Any, FloatArray | None, int]:
+    """The canonical CSR matrix, the timestamps of its cells, and how many rows repeated a pair."""
+    if times is not None and duplicates == "last":
+        by_time = np.argsort(times, kind="stable")
+        rows, columns, weights, times = rows[by_time], columns[by_time], weights[by_time], times[by_time]
+    order = _counting_order(columns, shape[1])
+    order = order[_counting_order(rows[order], shape[0])]
+    rows, columns, weights = rows[order], columns[order], weights[order]
+    times = None if times is None else times[order]
+
+    new = np.ones(len(rows), np.bool_)
+    new[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
+    starts = np.flatnonzero(new)
+    repeated = len(rows) - len(starts)
+    if repeated and duplicates == "error":
+        at = np.flatnonzero(~new)[0]
+        raise ValueError(
+            f"{repeated} rows repeat a (user, item) pair, the first ({user_ids[rows[at]]!r}, "
+            f"{item_ids[columns[at]]!r}); duplicates='sum', 'mean', 'max', 'count' or 'last' combines them"
+        )
+    if repeated:
+        weights = _combine(weights, starts, np.diff(np.append(starts, len(rows))), duplicates)
+        rows, columns = rows[starts], columns[starts]
+        times = None if times is None else np.maximum.reduceat(times, starts)
+    indptr = np.zeros(shape[0] + 1, np.int64)
+    np.cumsum(np.bincount(rows, minlength=shape[0]), out=indptr[1:])
+    matrix = sparse.csr_array((weights.astype(np.float32), columns.astype(np.int32), indptr), shape=shape)
+    matrix.has_sorted_indices = matrix.has_canonical_format = True
+    return matrix, times, repeated
+
+
+def _combine(weights: FloatArray, starts: npt.NDArray[Any], sizes: npt.NDArray[Any], how: str) -> FloatArray:
+    """One weight for each run of equal pairs that begins at `starts` and has `sizes` rows."""
+    if how == "count":
+        return sizes.astype(np.float64)
+    if how == "last":
+        return np.asarray(weights[starts + sizes - 1])
+    if how == "max":
+        return np.asarray(np.maximum.reduceat(weights, starts))
+    total = np.add.reduceat(weights, starts)
+    return np.asarray(total / sizes if how == "mean" else total)
+
+
+def _counting_order(codes: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+    """A stable argsort of codes in linear time: scipy's CSR to CSC conversion is a counting sort."""
+    n = len(codes)
+    places = np.arange(n + 1, dtype=np.int32 if n < MOST_INT32 else np.int64)
+    one_each = sparse.csr_array((np.ones(n, np.int8), codes, places), shape=(n, max(size, 1)))
+    return np.asarray(one_each.tocsc().indices)

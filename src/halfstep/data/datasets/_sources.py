@@ -1,0 +1,193 @@
+"""Tables in any form people keep them in, to columns. Knows files, frames and cursors, not their use."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from halfstep.errors import require
+
+from ._archive import Archive
+from ._columns import Coded, is_missing, numbers_of, object_array, seconds_of
+from ._delimited import header_start, read_delimited, read_header
+
+PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
+SUFFIX_DELIMITERS = {".tsv": "\t", ".tab": "\t"}
+
+Chooser = Callable[[list[Any]], dict[str, Any]]
+
+
+def read_columns(
+    source: Any, choose: Chooser, *, delimiter: str | None, engine: str | None
+) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """The columns that `choose(names)` assigns to roles, the counts of rows, and what the source is called.
+
+    `choose` gets the column names (positions 0, 1, ... where rows have no names) and returns role to name.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        path = Path(source)
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"path_or_frame={str(source)!r} is not a file; give a CSV, TSV, Parquet or Arrow file"
+            )
+        if path.suffix.lower() in PARQUET + ARROW:
+            frame = _binary_file(path, choose)
+            return (*_from_frame(frame, choose), path.name)
+        return (*_from_text(path, choose, delimiter, engine), path.name)
+    if isinstance(source, Mapping):
+        lengths = {name: len(column) for name, column in source.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"path_or_frame has columns of different lengths: {lengths}")
+        return (*_take(choose(list(source)), source.__getitem__, max(lengths.values(), default=0)), "columns")
+    frame = nw.from_native(source, pass_through=True)
+    if isinstance(frame, (nw.DataFrame, nw.LazyFrame)):
+        return (*_from_frame(frame, choose), f"{frame.implementation.name.lower()} table")
+    return (*_from_rows(source, choose), "rows")
+
+
+def _binary_file(path: Path, choose: Chooser) -> Any:
+    """A lazy or eager frame of a Parquet or Arrow IPC file; only the columns asked for are read."""
+    parquet = path.suffix.lower() in PARQUET
+    if importlib.util.find_spec("pyarrow") is None:
+        polars = require("polars", extra="frames")
+        return nw.from_native(polars.scan_parquet(path) if parquet else polars.scan_ipc(path))
+    if parquet:
+        import pyarrow.parquet
+
+        schema = pyarrow.parquet.read_schema(path)
+        roles = choose(list(schema.names))
+        # Text ids are most often stored as a dictionary: keep it instead of spelling every row out.
+        text = [roles[r] for r in ("user", "item") if pyarrow.types.is_string(schema.field(roles[r]).type)]
+        with pyarrow.parquet.ParquetFile(path, read_dictionary=text) as file:
+            return nw.from_native(file.read(columns=list(dict.fromkeys(roles.values()))))
+    import pyarrow.feather
+
+    names = _ipc_names(path)
+    return nw.from_native(pyarrow.feather.read_table(path, columns=list(dict.fromkeys(choose(names).values()))))
+
+
+def _ipc_names(path: Path) -> list[Any]:
+    import pyarrow
+
+    with pyarrow.memory_map(str(path)) as handle:
+        return list(pyarrow.ipc.open_file(handle).schema.names)
+
+
+def _from_frame(frame: Any, choose: Chooser) -> tuple[dict[str, Any], dict[str, Any]]:
+    names = frame.collect_schema().names()
+    roles = choose(list(names))
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.select(list(dict.fromkeys(roles.values()))).collect()
+
+    columns: dict[str, Any] = {}
+    for role, name in roles.items():
+        series = frame[name]
+        if role in ("user", "item"):
+            columns[role] = _coded_series(series)
+        elif role == "timestamp":
+            if series.dtype in (nw.Date, nw.Datetime):
+                series = series.cast(nw.Datetime("us")) if series.dtype == nw.Date else series
+                series = series.dt.timestamp("us") / 1e6
+            columns[role] = seconds_of(series.to_numpy())
+        else:
+            columns[role] = numbers_of(series.to_numpy())
+    return columns, {"rows": len(frame), "columns": roles}
+
+
+def _coded_series(series: Any) -> Coded:
+    """Ids of a narwhals series; each library factorises its own text."""
+    if series.implementation.is_pandas_like():
+        codes, values = series.to_native().factorize()
+        values = np.asarray(values)
+        if values.dtype.kind not in "iuf":
+            values = object_array(values.tolist())
+        return Coded(codes, values).without(is_missing(values))
+    if series.dtype.is_integer() and not series.null_count():
+        return Coded.from_values(series.to_numpy())
+    if series.implementation.is_pyarrow():
+        return Coded.from_arrow(series.to_native())
+    distinct = series.drop_nulls().unique().to_list()
+    values = object_array(distinct)
+    codes = series.replace_strict(distinct, list(range(len(values))), default=-1, return_dtype=nw.Int64)
+    return Coded(codes.to_numpy(), values).without(is_missing(values))
+
+
+def _from_text(
+    path: Path, choose: Chooser, delimiter: str | None, engine: str | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    archive = Archive(path, "table")
+    members = archive.find(".*")
+    if len(members) != 1:
+        raise ValueError(f"path_or_frame={str(path)!r} must hold one table; it holds {archive.listing()}")
+    data = archive.read(members[0])
+    suffix = Path(members[0].removesuffix(".gz")).suffix.lower()
+    if delimiter is None:
+        first = data[:65536].partition(b"\n")[0]
+        delimiter = SUFFIX_DELIMITERS.get(suffix) or max(",\t;|", key=lambda mark: first.count(mark.encode()))
+    names, _ = read_header(data, header_start(data), delimiter, True, "utf-8", path.name)
+    roles = choose(list(names))
+    ids = [roles[role] for role in ("user", "item")]
+    others = {role: roles[role] for role in ("weight", "timestamp") if role in roles}
+    table = read_delimited(
+        data,
+        file=path.name,
+        text=ids,
+        numbers=[name for role, name in others.items() if role == "weight"],
+        times=[name for role, name in others.items() if role == "timestamp"],
+        delimiter=delimiter,
+        engine=engine,
+    )
+    columns: dict[str, Any] = {role: table.text[roles[role]].with_whole_numbers() for role in ("user", "item")}
+    columns.update({role: table.numbers[name] for role, name in others.items()})
+    return columns, {"rows": table.rows, "broken_rows": table.broken, "columns": roles}
+
+
+def _from_rows(source: Any, choose: Chooser) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A DB-API cursor, (rows, description), or any iterable of tuples, lists or mappings."""
+    description = getattr(source, "description", None)
+    if isinstance(source, tuple) and len(source) == 2 and _holds_rows(source[0]):
+        source, description = source
+    if isinstance(source, (bytes, np.ndarray)) or not isinstance(source, Iterable):
+        raise TypeError(
+            f"path_or_frame of type {type(source).__name__} is not a table; give a path, a pandas, polars, "
+            "pyarrow or DuckDB table, a dict of columns, a database cursor, or rows such as "
+            "[(user, item, weight), ...]"
+        )
+    rows = list(source)
+    if rows and isinstance(rows[0], Mapping):
+        names = list(rows[0])
+        rows = [tuple(map(row.get, names)) for row in rows]
+    elif description is not None:
+        names = [one if isinstance(one, str) else one[0] for one in description]
+    else:
+        names = list(range(len(rows[0]))) if rows else list(range(2))
+    good = [row for row in rows if len(row) == len(names)]
+    across: list[Any] = list(zip(*good, strict=True)) or [()] * len(names)
+    columns, report = _take(choose(names), lambda name: across[names.index(name)], len(rows))
+    report["broken_rows"] = len(rows) - len(good)
+    return columns, report
+
+
+def _holds_rows(value: Any) -> bool:
+    """Whether this is a collection of rows: a pair of rows must not be taken for (rows, description)."""
+    if not isinstance(value, (list, tuple)):
+        return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+    return not value or isinstance(value[0], (tuple, list))
+
+
+def _take(roles: dict[str, Any], column: Callable[[Any], Any], rows: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The role of a column decides how it is read: ids coded, weights as numbers, times as seconds."""
+    read: dict[str, Callable[[Any], Any]]
+    read = {
+        "user": Coded.from_values,
+        "item": Coded.from_values,
+        "weight": numbers_of,
+        "timestamp": seconds_of,
+    }
+    return {role: read[role](column(name)) for role, name in roles.items()}, {"rows": rows, "columns": roles}

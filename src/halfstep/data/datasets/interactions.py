@@ -1,0 +1,223 @@
+"""`Interactions`: a users x items matrix of weights that knows its ids, titles and what was left out.
+
+Every loader returns one. Must not know any file format.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from halfstep.data.ids import Index
+from halfstep.errors import one_of, require
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Interactions:
+    """Who has what, how strongly, and when.
+
+    Attributes
+    ----------
+    matrix : CSR of float32, shape (users, items). Columns sorted within a row, no cell twice.
+    user_ids, item_ids : 1-D arrays, the ids of the rows and of the columns in their order.
+    user_labels, item_labels : titles to show people, in the same order, or None.
+    timestamps : float64 seconds, aligned with `matrix.data`, or None.
+    name, source, licence : what the data is, where it came from, on what terms.
+    report : counts of everything read, merged and left out.
+    """
+
+    matrix: Any
+    user_ids: npt.NDArray[Any]
+    item_ids: npt.NDArray[Any]
+    user_labels: npt.NDArray[Any] | None = None
+    item_labels: npt.NDArray[Any] | None = None
+    timestamps: npt.NDArray[Any] | None = None
+    name: str = "interactions"
+    source: str = ""
+    licence: str = ""
+    report: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not sparse.issparse(self.matrix):
+            raise TypeError(f"matrix must be a scipy sparse matrix, got {type(self.matrix).__name__}")
+        matrix = sparse.csr_array(self.matrix, dtype=np.float32)
+        if self.timestamps is not None and len(self.timestamps) != matrix.nnz:
+            raise ValueError(f"timestamps has {len(self.timestamps)} values; the matrix stores {matrix.nnz} cells")
+        if not matrix.has_canonical_format:
+            if self.timestamps is not None:
+                raise ValueError("matrix must be sorted and without duplicates where timestamps are given")
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+        object.__setattr__(self, "matrix", matrix)
+        for axis, side in enumerate(("user", "item")):
+            for kind in ("ids", "labels"):
+                values = getattr(self, f"{side}_{kind}")
+                if values is None and kind == "labels":
+                    continue
+                values = np.asarray(values)
+                if values.shape != (matrix.shape[axis],):
+                    raise ValueError(
+                        f"{side}_{kind} has shape {values.shape}; the matrix of shape {matrix.shape} "
+                        f"needs ({matrix.shape[axis]},)"
+                    )
+                object.__setattr__(self, f"{side}_{kind}", values)
+
+    def __len__(self) -> int:
+        """The number of stored cells."""
+        return int(self.matrix.nnz)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(users, items)."""
+        return int(self.matrix.shape[0]), int(self.matrix.shape[1])
+
+    def __repr__(self) -> str:
+        users, items = self.shape
+        return f"<Interactions {self.name}: {users:,} x {items:,}, {len(self):,} cells>"
+
+    def facts(self) -> dict[str, str]:
+        """What `summary` prints, as label and text."""
+        users, items = self.shape
+        weights, cells = self.matrix.data, len(self)
+        facts = {"shape": f"{users:,} users x {items:,} items"}
+        if cells:
+            facts["cells"] = f"{cells:,} ({cells / (users * items):.3%} of all)"
+            facts["per user"] = _spread(np.diff(self.matrix.indptr))
+            facts["per item"] = _spread(np.bincount(self.matrix.indices, minlength=items))
+            facts["weights"] = f"{weights.min():g} to {weights.max():g}, mean {weights.mean(dtype=float):.3g}"
+        else:
+            facts["cells"] = "0"
+        if self.timestamps is not None and cells:
+            first, last = np.array([self.timestamps.min(), self.timestamps.max()]).astype("datetime64[s]")
+            facts["times"] = f"{first.astype('datetime64[D]')} to {last.astype('datetime64[D]')}"
+        if self.report:
+            facts["report"] = ", ".join(f"{key}={value}" for key, value in self.report.items())
+        if self.source:
+            facts["source"] = self.source
+        if self.licence:
+            facts["licence"] = self.licence
+        return facts
+
+    def summary(self) -> str:
+        """A few lines of text: size, density, counts, what was left out, source and licence."""
+        return "\n".join([self.name, *(f"  {label:9}{text}" for label, text in self.facts().items())])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(label)}</th>"
+            f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
+            for label, text in self.facts().items()
+        )
+        return f"<table><caption>{html.escape(self.name)}</caption>{rows}</table>"
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """One row for each cell: `user`, `item`, `weight` and, where known, `timestamp`.
+
+        `backend`: "pandas", "polars", "pyarrow" or "dict" (of arrays). None gives pandas where it is
+        installed, else a dict.
+        """
+        one_of("backend", backend, [None, "pandas", "polars", "pyarrow", "dict"])
+        rows = np.repeat(np.arange(self.shape[0]), np.diff(self.matrix.indptr))
+        columns = {
+            "user": self.user_ids[rows],
+            "item": self.item_ids[self.matrix.indices],
+            "weight": self.matrix.data,
+        }
+        if self.timestamps is not None:
+            columns["timestamp"] = self.timestamps
+        if backend is None:
+            try:
+                backend = "pandas" if require("pandas", extra="frames") else "dict"
+            except ImportError:
+                backend = "dict"
+        if backend == "dict":
+            return columns
+        library = require(backend, extra="frames")
+        return library.table(columns) if backend == "pyarrow" else library.DataFrame(columns)
+
+    def subset(self, users: Iterable[Any] | None = None, items: Iterable[Any] | None = None) -> Interactions:
+        """Only these users and items (ids), in the order given; None keeps all. Unknown ids raise."""
+        rows = None if users is None else Index(self.user_ids, "user").positions(users)
+        columns = None if items is None else Index(self.item_ids, "item").positions(items)
+        return self._take(rows, columns, {})
+
+    def filter(self, *, min_user: int = 1, min_item: int = 1) -> Interactions:
+        """Only users with at least `min_user` cells and items with at least `min_item`, among those kept.
+
+        Leaving out an item can push a user below the limit, so the two are repeated until both hold (the
+        (min_user, min_item)-core, which does not depend on the order). The report counts what is left out.
+        """
+        for name, value in (("min_user", min_user), ("min_item", min_item)):
+            if not isinstance(value, (int, np.integer)) or value < 0:
+                raise ValueError(f"{name}={value!r} must be a whole number of cells, 0 or more")
+        users, items = self.shape
+        rows = np.repeat(np.arange(users), np.diff(self.matrix.indptr))
+        columns = self.matrix.indices
+        keep_user, keep_item = np.ones(users, np.bool_), np.ones(items, np.bool_)
+        while True:
+            fewer_user = keep_user & (np.bincount(rows, minlength=users) >= min_user)
+            fewer_item = keep_item & (np.bincount(columns, minlength=items) >= min_item)
+            alive = fewer_user[rows] & fewer_item[columns]
+            rows, columns = rows[alive], columns[alive]
+            if (fewer_user == keep_user).all() and (fewer_item == keep_item).all():
+                break
+            keep_user, keep_item = fewer_user, fewer_item
+        left_out = {
+            "filtered_users": int(users - keep_user.sum()),
+            "filtered_items": int(items - keep_item.sum()),
+            "filtered_cells": len(self) - len(rows),
+        }
+        return self._take(np.flatnonzero(keep_user), np.flatnonzero(keep_item), left_out)
+
+    def transpose(self) -> Interactions:
+        """Items x users: rows, ids and labels change sides, timestamps follow their cells."""
+        flipped, order = _carried(self.matrix, lambda m: m.T.tocsr())
+        return replace(
+            self,
+            matrix=flipped,
+            user_ids=self.item_ids,
+            item_ids=self.user_ids,
+            user_labels=self.item_labels,
+            item_labels=self.user_labels,
+            timestamps=None if self.timestamps is None else self.timestamps[order],
+            report=dict(self.report),
+        )
+
+    @property
+    def T(self) -> Interactions:
+        """`transpose()`."""
+        return self.transpose()
+
+    def _take(self, rows: Any, columns: Any, left_out: dict[str, Any]) -> Interactions:
+        rows = slice(None) if rows is None else rows
+        columns = slice(None) if columns is None else columns
+        taken, order = _carried(self.matrix, lambda m: m[rows][:, columns])
+        return replace(
+            self,
+            matrix=taken,
+            user_ids=self.user_ids[rows],
+            item_ids=self.item_ids[columns],
+            user_labels=None if self.user_labels is None else self.user_labels[rows],
+            item_labels=None if self.item_labels is None else self.item_labels[columns],
+            timestamps=None if self.timestamps is None else self.timestamps[order],
+            report={**self.report, **left_out},
+        )
+
+
+def _carried(matrix: Any, move: Any) -> tuple[Any, npt.NDArray[np.int64]]:
+    """`move(matrix)` in canonical form, and for each of its cells the place it had in `matrix.data`."""
+    places = np.arange(1, matrix.nnz + 1, dtype=np.int64)  # from 1: a stored 0 would look like an empty cell
+    moved = sparse.csr_array(move(sparse.csr_array((places, matrix.indices, matrix.indptr), matrix.shape)))
+    moved.sort_indices()
+    order = moved.data - 1
+    return sparse.csr_array((matrix.data[order], moved.indices, moved.indptr), moved.shape), order
+
+
+def _spread(counts: npt.NDArray[Any]) -> str:
+    return f"{counts.min():,} to {counts.max():,}, median {np.median(counts):g}"

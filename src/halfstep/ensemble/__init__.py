@@ -1,0 +1,6 @@
+"""Fusing the predictions of many classifiers by factorising them. Names only; each file says what it knows."""
+
+from halfstep.ensemble.estimator import CFEnsemble
+from halfstep.ensemble.family.estimator import CFEnsembleCV
+
+__all__ = ["CFEnsemble", "CFEnsembleCV"]

@@ -1,0 +1,93 @@
+"""Greedy ensemble selection with replacement, bagged. Must not know how missing predictions are filled."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import RandomState
+from sklearn.utils import check_random_state
+
+from halfstep.core.arrays import Floats
+from halfstep.ensemble.baselines.base import FusionClassifier
+from halfstep.ensemble.baselines.impute import fit_imputer
+from halfstep.ensemble.predictions import CLIP, Predictions, expit
+from halfstep.errors import one_of
+
+
+class GreedySelection(FusionClassifier):
+    """Caruana's forward selection: add, with replacement, the classifier that lowers the loss of the mean most.
+
+    Each of `bags` runs sees a random `bag_fraction` of the classifiers, starts from its `initial` best, adds
+    up to `rounds` more and keeps the best prefix. `weights_` (m,) is the share of picks over all runs. The
+    loss is "log_loss" or "brier" of the averaged probabilities on labelled instances.
+    """
+
+    _needs_labels = True
+
+    def __init__(
+        self,
+        rounds: int = 30,
+        bags: int = 20,
+        bag_fraction: float = 0.5,
+        initial: int = 2,
+        metric: str = "log_loss",
+        impute: str = "column_mean",
+        clip: float = CLIP,
+        random_state: int | RandomState | None = 0,
+    ) -> None:
+        self.rounds = rounds
+        self.bags = bags
+        self.bag_fraction = bag_fraction
+        self.initial = initial
+        self.metric = metric
+        self.impute = impute
+        self.clip = clip
+        self.random_state = random_state
+
+    def _learn(self, data: Predictions) -> None:
+        self._check_parameters()
+        logits = data.logits(self.clip)
+        self._imputer = fit_imputer(self.impute, logits, data.observed)
+        filled = expit(self._imputer.fill(logits, data.observed)[data.labelled])
+        truth = data.y[data.labelled].astype(np.float64)
+        random = check_random_state(self.random_state)
+        m = filled.shape[1]
+        size = max(1, round(self.bag_fraction * m))
+        picks = np.zeros(m)
+        for _ in range(self.bags):
+            bag = random.choice(m, size, replace=False)
+            picks[bag] += self._select(filled[:, bag], truth)
+        self.weights_ = picks / picks.sum()
+
+    def _select(self, P: Floats, truth: Floats) -> Floats:
+        """(size,) how often each column of P is picked; the counts of the best prefix, scaled to sum to 1."""
+        chosen = np.argsort(self._losses(P, truth), kind="stable")[: self.initial].tolist()
+        total = P[:, chosen].sum(axis=1)
+        best_loss, best_length = self._losses(total[:, None] / len(chosen), truth)[0], len(chosen)
+        for _ in range(self.rounds):
+            losses = self._losses((total[:, None] + P) / (len(chosen) + 1), truth)
+            pick = int(losses.argmin())
+            chosen.append(pick)
+            total = total + P[:, pick]
+            if losses[pick] < best_loss:
+                best_loss, best_length = losses[pick], len(chosen)
+        counts: Floats = np.bincount(chosen[:best_length], minlength=P.shape[1]) / best_length
+        return counts
+
+    def _losses(self, P: Floats, truth: Floats) -> Floats:
+        """(columns,) mean loss of each column of P, which lies in [clip, 1 - clip]."""
+        right = np.where(truth[:, None] == 1, P, 1 - P)
+        losses: Floats = (-np.log(right) if self.metric == "log_loss" else (1 - right) ** 2).mean(axis=0)
+        return losses
+
+    def _positive(self, data: Predictions) -> Floats:
+        filled: Floats = expit(self._imputer.fill(data.logits(self.clip), data.observed))
+        positive: Floats = filled @ self.weights_
+        return positive
+
+    def _check_parameters(self) -> None:
+        one_of("metric", self.metric, ("brier", "log_loss"))
+        for name in ("rounds", "bags", "initial"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)!r} must be at least 1")
+        if not 0 < self.bag_fraction <= 1:
+            raise ValueError(f"bag_fraction={self.bag_fraction!r} must lie in (0, 1]: a share of the classifiers")

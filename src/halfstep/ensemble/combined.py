@@ -1,0 +1,363 @@
+"""The combined loss of reconstruction and labels, and the half-steps that minimise it exactly.
+
+    L =  rho [ sum_cells c (t - u_i.v_j)^2 + reg (sum |u_i|^2 + sum |v_j - mu_j|^2 + sum |mu_g|^2) ] / S
+      +  (1 - rho) [ sum_labelled s_i CE(y_i, sigmoid(w'z_i + b)) + 1/2 sum penalty (theta - prior)^2 ] / W
+
+S = sum of c over observed cells, W = sum of s over labelled rows: both terms are means, so rho means the same at any
+size. z_i are the reconstructed log odds of all classifiers on row i, theta = (w, b) the aggregator. The Bernoulli loss
+puts log(1 + e^z) - t z in place of the square. Inside, everything is multiplied by S / rho, the scale of the engine.
+
+Every step lowers L: rows (each its own problem, one more logistic cell where there is a label), classifiers (jointly,
+see `_joint_classifiers`), aggregator (a convex regression). Labelled rows are here; others may be elsewhere, known by
+their sums alone (`parts`). Must not know predictions, names or classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from halfstep.core.arrays import Codes, Floats
+from halfstep.core.extrapolate import Extrapolation
+from halfstep.core.logistic import cross_entropy, fit_logistic
+from halfstep.core.loop import Callback, Outcome, Record, alternate, measure
+from halfstep.core.problem import Problem
+from halfstep.engine.local import LabelCell
+from halfstep.ensemble.aggregators import Design, WeightedAggregator
+from halfstep.ensemble.columns import Columns, Factors
+from halfstep.ensemble.parts import LocalPart, Part, best_classifiers, penalised
+from halfstep.ensemble.table import Scale, Table
+
+NEWTON_STEPS = 30
+NEWTON_SETTLED = 1e-6  # of the largest classifier factor
+
+
+@dataclass
+class Labels:
+    """The labelled rows and the linear aggregator that the combined loss holds against them.
+
+    rows (r,), targets (r,) 0 or 1, weights (r,) class weights; strength = (1 - rho) S / (rho W), so that row i has a
+    logistic cell of weight strength * weights_i. `fixed`: the aggregator is the mean and stays it.
+    """
+
+    rows: Codes
+    targets: Floats
+    weights: Floats
+    strength: float
+    aggregator: WeightedAggregator
+    fixed: bool = False
+
+
+@dataclass
+class Factorisation:
+    """A fit under way: factors of rows (N, d) and classifiers (m, d), and what they are fitted to.
+
+    It is a session of `engine.alternate`: side 0 are rows, side 1 classifiers, followed by groups and aggregator.
+    `rest` are further rows, none of them labelled, that are elsewhere.
+    """
+
+    table: Table
+    columns: Columns
+    scale: Scale
+    reg: float
+    channel: Codes
+    row_factors: Factors
+    classifier_factors: Factors
+    labels: Labels | None = None
+    groups: Codes | None = None
+    n_threads: int = 1
+    group_means: Floats | None = None
+    rest: Part | None = None
+    own: LocalPart = field(init=False)
+    problem: Problem = field(init=False)
+    past: Sequence[Record] = ()
+    callbacks: Sequence[Callback] = ()
+    extrapolation: Extrapolation | None = None
+    """Proposes where classifiers and aggregator go next; None leaves them where a sweep put them."""
+    lowest: float = np.inf
+    """The objective after the last sweep, where sweeps are extrapolated."""
+    _settled: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.own = LocalPart(self.table, self.columns, self.scale, self.reg, self.row_factors, self.n_threads)
+        self.problem = self.own.problem
+        if self.groups is not None and self.group_means is None:
+            width = self.columns.classifier_free[1] - self.columns.classifier_free[0]
+            self.group_means = np.zeros((int(self.groups.max()) + 1, width))
+
+    # ------------------------------------------------------------------ half-steps
+
+    def half_step(self, side: int, evaluate: bool = False) -> dict[str, float]:
+        if side == 0:
+            return self.solve_row_side(evaluate) if self.extrapolation is None else self._guarded_row_side()
+        if self.extrapolation is None:
+            self._solve_classifiers_and_aggregator()
+        else:
+            before = self._free_values()
+            self._solve_classifiers_and_aggregator()
+            self._settled = self._free_values()
+            self._set_free_values(self.extrapolation.propose(before, self._settled))
+        return {}
+
+    def _solve_classifiers_and_aggregator(self) -> None:
+        if self.labels is not None and np.any(self.aggregator_weights):
+            self._joint_classifiers()
+        else:
+            self.solve_classifier_side()
+        self._update_groups()
+        if self.labels is not None and not self.labels.fixed:
+            self.update_aggregator()
+
+    def _guarded_row_side(self) -> dict[str, float]:
+        """Rows against what was proposed; against what the sweep itself found, where that leaves the loss higher."""
+        total = self.solve_row_side(evaluate=True)
+        value = measure(self, total)["objective"]
+        if not value <= self.lowest:
+            assert self.extrapolation is not None
+            self.extrapolation.forget()
+            self._set_free_values(self._settled)
+            total = self.solve_row_side(evaluate=True)
+            value = measure(self, total)["objective"]
+        self.lowest = value
+        return total
+
+    def _free_values(self) -> Floats:
+        """Classifiers and, unless it is fixed, the aggregator, as one vector."""
+        start, stop = self.columns.classifier_free
+        values = self.classifier_factors[:, start:stop].astype(np.float64).ravel()
+        if self.labels is None or self.labels.fixed:
+            return values
+        return np.append(values, self.labels.aggregator.coefficients)
+
+    def _set_free_values(self, values: Floats) -> None:
+        start, stop = self.columns.classifier_free
+        size = len(self.classifier_factors) * (stop - start)
+        self.classifier_factors[:, start:stop] = values[:size].reshape(-1, stop - start)
+        if self.labels is not None and not self.labels.fixed:
+            self.labels.aggregator.coefficients = values[size:].copy()
+        self._update_groups()
+
+    def solve_row_side(self, evaluate: bool = False) -> dict[str, float]:
+        """Every row against the classifiers, in place; labelled rows with their label."""
+        label = None
+        if self.labels is not None:
+            targets, weights = np.zeros(len(self.row_factors)), np.zeros(len(self.row_factors))
+            targets[self.labels.rows] = self.labels.targets
+            weights[self.labels.rows] = self.labels.strength * self.labels.weights
+            label = LabelCell(self.label_vector(), targets, weights)
+        total = self.own.solve(self.classifier_factors, evaluate, label)
+        if evaluate and self.scale.bernoulli:
+            total["data"] -= self._label_cost()  # there the label is one more cell of the same loss
+        if self.rest is not None:
+            more = self.rest.solve(self.classifier_factors, evaluate)
+            total = {name: value + more[name] for name, value in total.items()}
+        return total
+
+    def solve_classifier_side(self) -> None:
+        """Every classifier against the rows, without labels, in place."""
+        if self.rest is None:
+            self.own.solve_classifiers(self.classifier_factors, self._prior())
+        elif self.scale.bernoulli:
+            self._newton_classifiers()
+        else:
+            self._step_classifiers()
+
+    def _step_classifiers(self) -> None:
+        """The minimisers of the summed quadratics."""
+        start, stop = self.columns.classifier_free
+        self.classifier_factors[:, start:stop] = best_classifiers(*self.normal_equations(), self.reg, self._prior())
+
+    def _newton_classifiers(self) -> None:
+        """Newton steps on the summed quadratics, shortened until the loss falls, until they move nothing."""
+        V = self.classifier_factors
+        for _ in range(NEWTON_STEPS):
+            before = V.copy()
+            self._step_classifiers()
+            if np.abs(V - before).max() <= NEWTON_SETTLED * np.abs(before).max():
+                break
+            self._backtrack(before)
+
+    def _joint_classifiers(self) -> None:
+        """All classifiers at once, exactly, although the labels couple them.
+
+        Labels see the classifiers only through g = sum_j a_j v_j. With 1/2 v'A_j v - r_j'v the quadratic of classifier
+        j and v0_j = A_j^-1 r_j its own optimum, the best v for a given g is v_j = v0_j + a_j A_j^-1 mu, so that
+        g = g0 + M mu with M = sum a_j^2 A_j^-1. What is left is a logistic regression for g under the Gaussian prior
+        (g0, M), whitened by M = L L' to the unit one. The Bernoulli loss has the quadratic of its Newton step there,
+        and the step is shortened until the loss falls.
+        """
+        assert self.labels is not None
+        start, stop = self.columns.classifier_free
+        V = self.classifier_factors
+        before = V.copy()
+        a = self.scale.slope * self.aggregator_weights
+        matrices, vectors = penalised(*self.normal_equations(), self.reg, self._prior())
+        inverse = np.linalg.inv(matrices)
+        alone = np.einsum("jkl,jl->jk", inverse, vectors)
+        root = scipy.linalg.cholesky(np.einsum("j,jkl->kl", a**2, inverse), lower=True)
+        U = self.row_factors[self.labels.rows].astype(np.float64)
+        rest = self.label_vector()
+        rest[start:stop] -= a @ V[:, start:stop]
+        offset = U @ rest + U[:, start:stop] @ (a @ alone)
+        X = U[:, start:stop] @ root
+        unit = np.ones(stop - start)
+        half = 0.5 * self.labels.strength * self.labels.weights
+        y = fit_logistic(X, self.labels.targets, half, unit, 0 * unit, offset)
+        mu = scipy.linalg.solve_triangular(root, y, lower=True, trans="T")
+        new = alone + a[:, None] * (inverse @ mu)
+        V[:, start:stop] = new
+        if self.scale.bernoulli:
+            self._backtrack(before)
+
+    def normal_equations(self) -> tuple[Floats, Floats]:
+        """(m, f, f) and (m, f): the quadratic of every classifier on its cells; of a Newton step for Bernoulli."""
+        matrices, vectors = self.own.normal_equations(self.classifier_factors)
+        if self.rest is None:
+            return matrices, vectors
+        more = self.rest.sums(self.classifier_factors)
+        return matrices + more.matrices, vectors + more.vectors
+
+    def _backtrack(self, before: Factors) -> None:
+        """Shorten the step of the classifiers until the loss does not rise."""
+        after, value = self.classifier_factors.copy(), self._evaluated(before)
+        length = 1.0
+        while self._evaluated(before + length * (after - before)) > value and length > 1e-6:
+            length /= 2
+        if length <= 1e-6:
+            self.classifier_factors[:] = before
+
+    def _evaluated(self, classifiers: Factors) -> float:
+        self.classifier_factors[:] = classifiers
+        return self.objective()
+
+    # ------------------------------------------------------------------ groups and aggregator
+
+    def _prior(self) -> Floats | None:
+        return None if self.groups is None or self.group_means is None else self.group_means[self.groups]
+
+    def _update_groups(self) -> None:
+        """mu_g = sum of its classifiers / (their number + 1), the minimiser of sum |v_j - mu_g|^2 + |mu_g|^2."""
+        if self.groups is None or self.group_means is None:
+            return
+        start, stop = self.columns.classifier_free
+        sums = np.zeros_like(self.group_means)
+        np.add.at(sums, self.groups, self.classifier_factors[:, start:stop].astype(np.float64))
+        self.group_means = sums / (np.bincount(self.groups, minlength=len(sums)) + 1)[:, None]
+
+    @property
+    def aggregator_weights(self) -> Floats:
+        """(m,) weights of the log odds in the aggregator of the loss."""
+        assert self.labels is not None
+        return self.labels.aggregator.linear(self.columns.n_channels)[0]
+
+    def label_vector(self) -> Floats:
+        """(d,) v with u.v the aggregated log odds of a row with factors u."""
+        assert self.labels is not None
+        w, intercepts = self.labels.aggregator.linear(self.columns.n_channels)
+        vector = self.scale.slope * (w @ self.classifier_factors.astype(np.float64))
+        vector[: self.columns.n_channels] += intercepts + self.scale.shift * w.sum()
+        return vector
+
+    def update_aggregator(self) -> None:
+        """Solve the aggregator of the loss to optimality on the present factors."""
+        assert self.labels is not None
+        known = self.labels.aggregator
+        start = getattr(known, "coefficients", None)
+        known.fit(self.design(self.labels.rows), self.labels.targets, self.labels.weights, start=start)
+
+    def scores(self, rows: Any) -> Floats:
+        """(r, m) reconstructed log odds."""
+        z = self.row_factors[rows].astype(np.float64) @ self.classifier_factors.T.astype(np.float64)
+        return np.asarray(self.scale.slope * z + self.scale.shift)
+
+    def design(self, rows: Any) -> Design:
+        """What the linear aggregator of the loss sees of some rows."""
+        scores = self.scores(rows)
+        shared = self.columns.shared
+        return Design(
+            scores,
+            scores - scores.mean(axis=1, keepdims=True),
+            self.channel[rows],
+            self.columns.n_channels,
+            self.row_factors[rows][:, shared].astype(np.float64),
+            self.classifier_factors[:, shared].astype(np.float64),
+        )
+
+    # ------------------------------------------------------------------ the loss
+
+    def penalty(self, side: int) -> float:
+        """Side 1 holds everything that is not reconstruction or the rows' penalty: groups, labels, aggregator."""
+        if side == 0:
+            elsewhere = 0.0 if self.rest is None else self.rest.sums(self.classifier_factors).penalty
+            return self.own.penalty() + elsewhere
+        prior = self._prior()
+        cost = replace(self.problem.sides[1], prior=prior).cost(self.classifier_factors)
+        if self.group_means is not None:
+            cost += self.reg * float((self.group_means**2).sum())
+        return cost + self._label_cost() + self._aggregator_cost()
+
+    def _label_cost(self) -> float:
+        if self.labels is None:
+            return 0.0
+        score = self.row_factors[self.labels.rows].astype(np.float64) @ self.label_vector()
+        return self.labels.strength * float(self.labels.weights @ cross_entropy(score, self.labels.targets))
+
+    def _aggregator_cost(self) -> float:
+        if self.labels is None or self.labels.fixed:
+            return 0.0
+        return self.labels.strength * self.labels.aggregator.cost(self.columns.n_channels)
+
+    def overlap(self) -> float:
+        return 0.0  # there is no background
+
+    def reconstruction(self) -> float:
+        """sum c phi over all observed cells."""
+        elsewhere = 0.0 if self.rest is None else self.rest.sums(self.classifier_factors).data
+        return self.own.reconstruction(self.classifier_factors) + elsewhere
+
+    def objective(self) -> float:
+        """L times S / rho, for the present factors."""
+        return self.reconstruction() + self.penalty(0) + self.penalty(1)
+
+    def run(
+        self,
+        *,
+        rho: float,
+        total_weight: float,
+        max_iter: int,
+        tol: float,
+        max_seconds: float | None = None,
+        callbacks: Sequence[Callback] = (),
+        verbose: int | bool = False,
+    ) -> Outcome:
+        """Sweeps of classifiers, groups, aggregator, rows. Records hold L as `total` and `objective`, and its parts."""
+        scale = rho / total_weight
+        n_cells = self.own.n_cells + (0 if self.rest is None else self.rest.n_cells)
+
+        def describe(record: Record) -> None:
+            supervised = self._label_cost()
+            record["total"] = scale * record["objective"]
+            record["reconstruction"] = scale * record.pop("data")
+            record["supervised"] = scale * supervised
+            record["penalty"] = scale * (record["penalty"] - supervised)
+            record["rmse"] /= np.sqrt(max(n_cells, 1))
+            del record["background"]
+
+        after, self.callbacks = self.callbacks, ()  # what is kept of a sweep is its record as described
+        outcome = alternate(
+            self,
+            order=(1, 0),
+            max_iter=max_iter,
+            tol=tol,
+            max_seconds=max_seconds,
+            callbacks=(describe, *after, *callbacks),
+            verbose=verbose,
+            label="CFEnsemble",
+        )
+        for record in outcome.history:  # the loop itself compares objectives at the engine's scale
+            record["objective"] = record["total"]
+        return outcome

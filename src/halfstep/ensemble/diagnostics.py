@@ -1,0 +1,124 @@
+"""What a fitted ensemble says about itself: figures and arrays that a report can draw. Changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from halfstep.core.arrays import Codes, Floats
+from halfstep.ensemble.aggregators import MeanAggregator, WeightedAggregator
+from halfstep.ensemble.factors import FusionFactors
+from halfstep.ensemble.fusion import Fusion
+from halfstep.ensemble.inputs import expand_labels
+from halfstep.ensemble.predictions import expit
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnostics:
+    """Diagnostics of a fit; m classifiers, n instances, k classes.
+
+    rmse_labelled, rmse_unlabelled : root mean square of prediction minus reconstruction, in probabilities, over the
+        observed cells of labelled and unlabelled instances; a large gap speaks of overfitting. None: no such cell.
+    classifier_similarity (m, m) : cosine of the shared factors, 0 where a classifier has none.
+    classifier_weights (m,) : what a classifier's log odds count in the answer; see `classifier_weights`.
+    difficulty (n,) : length of the instance's shared factors; long means unusual.
+    novelty (n,) : share of an instance that the factors cannot reconstruct.
+    convergence : for each term of the loss ("total", "reconstruction", "supervised", "penalty") its value by sweep.
+    calibration : ten bins of predicted probability over labelled instances (and, with k > 2, over their classes):
+        "predicted" and "observed" means and "count" of each bin that is not empty. The aggregator has seen these
+        labels, the instances' factors have not.
+    """
+
+    rmse_labelled: float | None
+    rmse_unlabelled: float | None
+    classifier_similarity: Floats
+    classifier_weights: Floats
+    difficulty: Floats
+    novelty: Floats
+    convergence: dict[str, Floats]
+    calibration: dict[str, Floats]
+
+    def as_dict(self) -> dict[str, Any]:
+        """By name, arrays as lists: for JSON."""
+
+        def plain(value: Any) -> Any:
+            if isinstance(value, dict):
+                return {key: plain(item) for key, item in value.items()}
+            return value.tolist() if isinstance(value, np.ndarray) else value
+
+        return {field.name: plain(getattr(self, field.name)) for field in fields(self)}
+
+
+def diagnose(
+    factors: FusionFactors, fusion: Fusion, positive: Floats, y: Codes, novelty: Floats, history: list[dict[str, float]]
+) -> Diagnostics:
+    """positive (N,) probability of each row's class; y (n,) classes or -1."""
+    labelled = np.repeat(y >= 0, fusion.n_channels)
+    errors, counts = _squared_errors(factors)
+    latent = factors.row_factors[:, factors.columns.shared].astype(np.float64)
+    difficulty = np.sqrt((latent**2).sum(axis=1).reshape(-1, fusion.n_channels).mean(axis=1))
+    truth = expand_labels(y, fusion.n_channels).astype(np.float64)
+    terms = ("total", "reconstruction", "supervised", "penalty")
+    return Diagnostics(
+        _root(errors[labelled].sum(), counts[labelled].sum()),
+        _root(errors[~labelled].sum(), counts[~labelled].sum()),
+        _cosines(factors.classifier_factors[:, factors.columns.shared].astype(np.float64)),
+        classifier_weights(factors, fusion),
+        difficulty,
+        novelty,
+        {term: np.array([record[term] for record in history]) for term in terms},
+        calibration_curve(positive[labelled], truth[labelled]),
+    )
+
+
+def _root(total: float, count: float) -> float | None:
+    return float(np.sqrt(total / count)) if count else None
+
+
+def _squared_errors(factors: FusionFactors) -> tuple[Floats, Floats]:
+    """(N,) sums of squared errors in probabilities over observed cells, and their number."""
+    errors, counts = np.zeros(len(factors.row_factors)), np.zeros(len(factors.row_factors))
+    identity = factors.scale.shift != 0
+    for rows in factors.chunks():
+        observed = factors.scale.log_odds_of_targets(factors.table.targets[rows].astype(np.float64))
+        scores = factors.scores(rows)
+        gap = (observed - scores) / 4 if identity else expit(observed) - expit(scores)
+        errors[rows], counts[rows] = np.nansum(gap**2, axis=1), (~np.isnan(gap)).sum(axis=1)
+    return errors, counts
+
+
+def _cosines(vectors: Floats) -> Floats:
+    length = np.sqrt((vectors**2).sum(axis=1))
+    unit = vectors / np.where(length > 0, length, 1)[:, None]
+    cosines: Floats = np.clip(unit @ unit.T, -1, 1)
+    return cosines
+
+
+def classifier_weights(factors: FusionFactors, fusion: Fusion) -> Floats:
+    """(m,) how much the answer's log odds move with one log odds of a classifier.
+
+    The coefficients of a linear aggregator; of any other, the shortest coefficients of the linear model nearest to it
+    on (up to 2,000 of) the fitted instances.
+    """
+    m, aggregator = len(factors.classifier_factors), fusion.aggregator
+    if isinstance(aggregator, MeanAggregator):
+        return np.full(m, 1 / m)
+    if isinstance(aggregator, WeightedAggregator) and fusion.form != "latent":
+        return aggregator.linear(fusion.n_channels)[0]
+    sample = np.unique(np.linspace(0, len(factors.row_factors) - 1, 2000).astype(int))
+    design = factors.design(sample, fusion.form)
+    answer = aggregator.log_odds(design)
+    weights: Floats = np.linalg.lstsq(design.scores - design.scores.mean(axis=0), answer - answer.mean(), rcond=1e-6)[0]
+    return weights
+
+
+def calibration_curve(positive: Floats, truth: Floats, bins: int = 10) -> dict[str, Floats]:
+    """Mean prediction, mean truth and count of each equally wide bin that is not empty."""
+    place = np.minimum((positive * bins).astype(int), bins - 1)
+    count = np.bincount(place, minlength=bins)
+    kept = count > 0
+    predicted = np.bincount(place, positive, bins)[kept] / count[kept]
+    observed = np.bincount(place, truth, bins)[kept] / count[kept]
+    return {"predicted": predicted, "observed": observed, "count": count[kept].astype(np.float64)}

@@ -1,0 +1,1 @@
+"""The averaged family behind CFEnsembleCV: factor analyses, members on them, their weights."""

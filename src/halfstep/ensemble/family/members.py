@@ -1,0 +1,247 @@
+"""Members of a committee: each turns rows seen through a view into log odds, by a few numbers learned from labels.
+
+A member's answer is  base + intercept + slope (base - middle) + deviations.w,  everything but the base penalised, so
+that no label means the base itself. Knows views and labels; must not know how members are weighed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from halfstep.core.arrays import Codes, Floats
+from halfstep.ensemble.family.batch import fit_logistics
+from halfstep.ensemble.family.views import MEAN_CLIP, Cells, Sight, View
+from halfstep.ensemble.predictions import logit
+
+INTERCEPT_PENALTY = 8.0
+SLOPE_PENALTY = 4.0
+"""How strongly a member is held to its base, in units of summed log loss. Twenty labels often carry the wrong share of
+a rare class, and a slope fitted freely to them may even turn negative."""
+SKILL_FLOOR = 0.01
+SKILL_CELLS = 5.0
+
+
+class Scene:
+    """Some rows, and what views see of them, looked at once."""
+
+    def __init__(self, cells: Cells, n_channels: int, views: dict[str, View]) -> None:
+        self.cells = cells
+        self.intercepts = np.eye(n_channels)[cells.channel]
+        self._views = views
+        self._sights: dict[str, Sight] = {}
+
+    def __getitem__(self, view: str) -> Sight:
+        if view not in self._sights:
+            self._sights[view] = self._views[view].look(self.cells)
+        return self._sights[view]
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """truth (r,) 0 or 1 of labelled rows; folds (r,), or None where labels are too few to be held out."""
+
+    truth: Floats
+    folds: Codes | None
+
+    def splits(self) -> list[tuple[Any, Any]]:
+        """(kept, held) rows of each fold."""
+        if self.folds is None:
+            return []
+        return [(self.folds != fold, self.folds == fold) for fold in np.unique(self.folds)]
+
+
+def out_of_fold(labelled: Labelled, learn: Callable[[Any], Callable[[Any], Floats]], known: Floats) -> Floats:
+    """(r,) each row's answer from a rule learned on the other folds; `known` where there are no folds."""
+    answers = known.copy()
+    for kept, held in labelled.splits():
+        answers[held] = learn(kept)(held)
+    return answers
+
+
+class Member(ABC):
+    """`learn` from the scene of labelled rows gives their out-of-fold log odds; `log_odds` answers for any scene."""
+
+    name: str
+    strength = 1.0
+
+    def learn(self, scene: Scene, labelled: Labelled) -> Floats:
+        """(r,)."""
+        base = self._learn_base(scene, labelled)
+        deviations = self._deviations(scene)
+        self.middle = float(base.mean()) if len(base) else 0.0
+        n_channels = scene.intercepts.shape[1]
+        X = np.column_stack([scene.intercepts, base - self.middle, deviations])
+        penalty = np.full(X.shape[1], self.strength)
+        penalty[:n_channels], penalty[n_channels] = INTERCEPT_PENALTY, SLOPE_PENALTY
+        splits = labelled.splits()
+        weights = np.array([np.ones(len(base)), *(kept.astype(np.float64) for kept, _ in splits)])
+        found = fit_logistics(X, labelled.truth, weights, penalty, base)
+        self.coefficients = found[0]
+        answers: Floats = base + X @ found[0]
+        for coefficients, (_, held) in zip(found[1:], splits, strict=True):
+            answers[held] = base[held] + X[held] @ coefficients
+        return answers
+
+    def log_odds(self, scene: Scene) -> Floats:
+        """(n,)."""
+        base = self._base(scene)
+        n_channels = scene.intercepts.shape[1]
+        b = self.coefficients
+        answer: Floats = base + scene.intercepts @ b[:n_channels] + b[n_channels] * (base - self.middle)
+        if len(b) > n_channels + 1:
+            answer = answer + self._deviations(scene) @ b[n_channels + 1 :]
+        return answer
+
+    def variance(self, scene: Scene) -> Floats:
+        """(n,) of the log odds, as far as the member knows how little it was shown."""
+        return np.zeros(len(scene.intercepts))
+
+    def _learn_base(self, scene: Scene, labelled: Labelled) -> Floats:
+        """(r,) the base of labelled rows, none of which has helped to find its own."""
+        return self._base(scene)
+
+    def _deviations(self, scene: Scene) -> Floats:
+        """(n, k) what may be weighed beyond the base."""
+        return np.zeros((len(scene.intercepts), 0))
+
+    @abstractmethod
+    def _base(self, scene: Scene) -> Floats:
+        """(n,) log odds that the member is held to."""
+
+    def arrays(self) -> dict[str, Floats]:
+        """What was learned, for a file."""
+        return {"coefficients": self.coefficients, "middle": np.array(self.middle)}
+
+    def restore(self, arrays: dict[str, Floats]) -> None:
+        self.coefficients, self.middle = arrays["coefficients"], float(arrays["middle"])
+
+
+class CentreMember(Member):
+    """The view's centre."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.name = view.name
+
+    def _base(self, scene: Scene) -> Floats:
+        return scene[self.view.name].centre
+
+    def variance(self, scene: Scene) -> Floats:
+        slope = 1 + self.coefficients[scene.intercepts.shape[1]]
+        variance: Floats = slope**2 * scene[self.view.name].variance
+        return variance
+
+
+class LatentMember(CentreMember):
+    """The centre, and the latent factors under penalty strength/2 |w|^2."""
+
+    def __init__(self, view: View, strength: float) -> None:
+        super().__init__(view)
+        self.strength = strength
+        self.name = f"{view.name}, latent {strength:g}"
+
+    def _deviations(self, scene: Scene) -> Floats:
+        return scene[self.view.name].latent
+
+
+class StackedMember(Member):
+    """The mean of the filled scores, and what each classifier differs from it, under penalty strength/2 |w|^2."""
+
+    def __init__(self, view: View, strength: float) -> None:
+        self.view = view
+        self.strength = strength
+        self.name = f"{view.name}, stacked {strength:g}"
+
+    def _scores(self, scene: Scene) -> Floats:
+        return self.view.log_odds(scene[self.view.name].filled)
+
+    def _base(self, scene: Scene) -> Floats:
+        mean: Floats = self._scores(scene).mean(axis=1)
+        return mean
+
+    def _deviations(self, scene: Scene) -> Floats:
+        scores = self._scores(scene)
+        deviations: Floats = scores - scores.mean(axis=1, keepdims=True)
+        return deviations
+
+
+class SkillMember(Member):
+    """The mean of the filled scores weighed by skill^power on labelled rows."""
+
+    def __init__(self, view: View, power: float) -> None:
+        self.view = view
+        self.power = power
+        self.name = f"{view.name}, skill^{power:g}"
+
+    def _learn_base(self, scene: Scene, labelled: Labelled) -> Floats:
+        filled = scene[self.view.name].filled
+        P = self.view.probabilities(filled)
+
+        def learn(kept: Any) -> Callable[[Any], Floats]:
+            weights = skill_weights(P[kept], labelled.truth[kept], self.power)
+            return lambda held: self._pool(filled[held], weights)
+
+        self.weights = skill_weights(P, labelled.truth, self.power)
+        return out_of_fold(labelled, learn, self._pool(filled, self.weights))
+
+    def _base(self, scene: Scene) -> Floats:
+        return self._pool(scene[self.view.name].filled, self.weights)
+
+    def _pool(self, filled: Floats, weights: Floats) -> Floats:
+        return self.view.log_odds(filled @ weights)
+
+    def arrays(self) -> dict[str, Floats]:
+        return {**super().arrays(), "weights": self.weights}
+
+    def restore(self, arrays: dict[str, Floats]) -> None:
+        super().restore(arrays)
+        self.weights = arrays["weights"]
+
+
+def skill_weights(P: Floats, truth: Floats, power: float) -> Floats:
+    """(m,) weights that sum to 1, proportional to max(1 - Brier_j / Brier_0, SKILL_FLOOR)^power.
+
+    Brier_0 is that of the share of positives, held away from 0 and 1 by one label among two more than there are;
+    Brier_j counts SKILL_CELLS cells of Brier_0 beside the rows of P (r, m). Without rows all weights are equal.
+    """
+    r, m = P.shape
+    if r == 0:
+        return np.full(m, 1 / m)
+    edge = 1 / (r + 2)
+    share = float(np.clip(truth.mean(), edge, 1 - edge))
+    constant = share * (1 - share)
+    brier = (((P - truth[:, None]) ** 2).sum(axis=0) + SKILL_CELLS * constant) / (r + SKILL_CELLS)
+    skill = np.maximum(1 - brier / constant, SKILL_FLOOR) ** power
+    weights: Floats = skill / skill.sum()
+    return weights
+
+
+class EstimatorMember(Member):
+    """Any estimator with `fit(P, y)` and `predict_proba(P)`, refitted for each fold with all rows kept.
+
+    `fit_again(kept)` gives the estimator fitted with the labels of the labelled rows `kept`, a mask.
+    """
+
+    def __init__(self, name: str, fit_again: Callable[[Any], Any]) -> None:
+        self.name = name
+        self._fit_again = fit_again
+
+    def _learn_base(self, scene: Scene, labelled: Labelled) -> Floats:
+        def learn(kept: Any) -> Callable[[Any], Floats]:
+            model = self._fit_again(kept)
+            return lambda held: _log_odds(model, scene.cells.P[held])
+
+        self.fitted = self._fit_again(np.ones(len(labelled.truth), dtype=bool))
+        return out_of_fold(labelled, learn, self._base(scene))
+
+    def _base(self, scene: Scene) -> Floats:
+        return _log_odds(self.fitted, scene.cells.P)
+
+
+def _log_odds(model: Any, P: Floats) -> Floats:
+    return logit(model.predict_proba(P)[:, 1], MEAN_CLIP) if len(P) else np.zeros(0)

@@ -1,0 +1,151 @@
+"""From factors to log odds of instances: the aggregator, its tasks and its calibration.
+
+Knows fitted factors and labels of instances. Must not know how the factors were found, nor parameters of estimators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfstep.core.arrays import Codes, Floats
+from halfstep.core.logistic import fit_logistic
+from halfstep.ensemble.aggregators import Aggregator, Design, MeanAggregator
+from halfstep.ensemble.baselines.stacking import FREE_PENALTY
+from halfstep.ensemble.factors import FusionFactors, Residuals
+from halfstep.ensemble.inputs import expand_labels, make_folds
+
+FOLDS = 5
+TASK_STRENGTH = 10.0
+"""How strongly a task's own aggregator is pulled towards the common one, in labelled rows."""
+
+
+@dataclass(eq=False)
+class Fusion:
+    """An aggregator on one form of the factors.
+
+    `shifts` (n_channels,) are added to every row of a class; `task_coefficients` correct the common aggregator:
+    log odds of task a = common + intercepts_a + slope_a mean + deviations'w_a.
+    """
+
+    form: str
+    n_channels: int
+    aggregator: Aggregator = field(default_factory=MeanAggregator)
+    shifts: Floats = field(default_factory=lambda: np.zeros(1))
+    noise: float = 0.0
+    task_coefficients: dict[Any, Floats] = field(default_factory=dict)
+
+    def learn(
+        self,
+        factors: FusionFactors,
+        aggregator: Aggregator,
+        y: Codes,
+        weigh: Callable[[Codes], Floats],
+        *,
+        tasks: NDArray[Any] | None = None,
+        calibrate: bool = True,
+        seed: int = 0,
+    ) -> None:
+        """Train on labelled instances. y (n,) classes or -1; `weigh` gives the weights of labelled classes."""
+        self.shifts = np.zeros(self.n_channels)
+        self.aggregator, self.task_coefficients = aggregator, {}
+        instances = np.flatnonzero((y >= 0) & self._seen(factors))
+        if not len(instances):
+            return
+        rows = (instances[:, None] * self.n_channels + np.arange(self.n_channels)).ravel()
+        design = factors.design(rows, self.form)
+        truth = expand_labels(y[instances], self.n_channels).astype(np.float64)
+        weights = np.repeat(weigh(y[instances]), self.n_channels)
+        folds = make_folds(y[instances], max(2, self.n_channels), FOLDS, seed)
+        aggregator.fit(design, truth, weights, None if folds is None else np.repeat(folds, self.n_channels))
+        if tasks is not None:
+            self._learn_tasks(design, truth, weights, np.repeat(tasks[instances], self.n_channels))
+        if calibrate:
+            known = self._log_odds(design, None if tasks is None else np.repeat(tasks[instances], self.n_channels))
+            few = np.full(self.n_channels, FREE_PENALTY)
+            self.shifts = fit_logistic(design.intercepts, truth, np.ones(len(truth)), few, 0 * few, known)
+
+    def _learn_tasks(self, design: Design, truth: Floats, weights: Floats, tasks: NDArray[Any]) -> None:
+        common, X = self.aggregator.log_odds(design), _task_features(design)
+        strength = np.full(X.shape[1], TASK_STRENGTH)
+        for name in np.unique(tasks):
+            here = tasks == name
+            self.task_coefficients[name.item()] = fit_logistic(
+                X[here], truth[here], weights[here], strength, 0 * strength, common[here]
+            )
+
+    def _seen(self, factors: FusionFactors) -> NDArray[np.bool_]:
+        """(n,) instances with at least one prediction."""
+        seen = ~np.isnan(factors.table.targets).all(axis=1)
+        return np.asarray(seen.reshape(-1, self.n_channels).all(axis=1))
+
+    def _log_odds(self, design: Design, tasks: NDArray[Any] | None) -> Floats:
+        score = self.aggregator.log_odds(design) + self.shifts[design.channel]
+        if tasks is not None and self.task_coefficients:
+            X = _task_features(design)
+            for name, coefficients in self.task_coefficients.items():
+                here = tasks == name
+                score[here] += X[here] @ coefficients
+        return score
+
+    def log_odds(self, factors: FusionFactors, tasks: NDArray[Any] | None = None) -> Floats:
+        """(N,) of every row; tasks (n,) name the label set of each instance; unknown ones get the common answer."""
+        score = np.empty(len(factors.row_factors))
+        by_row = None if tasks is None else np.repeat(tasks, self.n_channels)
+        for rows in factors.chunks():
+            score[rows] = self._log_odds(factors.design(rows, self.form), None if by_row is None else by_row[rows])
+        return score
+
+    def learn_novelty(self, factors: FusionFactors, elsewhere: tuple[float, float] = (0.0, 0.0)) -> Floats:
+        """Take the noise of fitted instances; returns their novelty.
+
+        elsewhere : summed residuals and weights of cells of rows that are not among `factors`, for the noise.
+        """
+        residuals = factors.residuals()
+        self.noise = residuals.noise(elsewhere)
+        return self._by_instance(residuals)
+
+    def novelty(self, factors: FusionFactors) -> Floats:
+        """(n,) novelty of instances: the mean over their rows."""
+        return self._by_instance(factors.residuals())
+
+    def _by_instance(self, residuals: Residuals) -> Floats:
+        novelty: Floats = residuals.novelty(self.noise).reshape(-1, self.n_channels).mean(axis=1)
+        return novelty
+
+
+def _task_features(design: Design) -> Floats:
+    return np.column_stack([design.intercepts, design.mean, design.deviations])
+
+
+def by_class(positive: Floats, n_channels: int) -> Floats:
+    """(n, classes) from the (N,) probability of each row: its complement, or each class against the rest normalised."""
+    if n_channels == 1:
+        return np.column_stack([1 - positive, positive])
+    table = np.maximum(positive.reshape(-1, n_channels), 1e-12)
+    normalised: Floats = table / table.sum(axis=1, keepdims=True)
+    return normalised
+
+
+def unlabelled_gains(factors: FusionFactors, positive: Floats, y: Codes, n_channels: int, n: int) -> NDArray[np.intp]:
+    """Greedy choice of n unlabelled instances by information; see `CFEnsemble.query`."""
+    design = factors.design(slice(None), "latent")
+    X = _task_features(design)
+    weight = positive * (1 - positive)
+    labelled = np.repeat(y >= 0, n_channels)
+    information = np.eye(X.shape[1]) + (X[labelled] * weight[labelled, None]).T @ X[labelled]
+    open_ = y < 0
+    chosen = []
+    for _ in range(n):
+        reach = np.einsum("ij,ij->i", X @ np.linalg.inv(information), X)
+        gain = (weight * reach).reshape(-1, n_channels).sum(axis=1)
+        best = int(np.argmax(np.where(open_, gain, -np.inf)))
+        rows = slice(best * n_channels, (best + 1) * n_channels)
+        information += (X[rows] * weight[rows, None]).T @ X[rows]
+        open_[best] = False
+        chosen.append(best)
+    return np.array(chosen, np.intp)

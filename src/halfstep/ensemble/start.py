@@ -1,0 +1,101 @@
+"""Where classifier factors start, and one unsupervised or supervised factorisation from there.
+
+Knows tables and columns. Must not know aggregators beyond the one of the loss, nor estimators.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from halfstep.core.arrays import Codes, Floats
+from halfstep.core.initial import random_rows
+from halfstep.ensemble.columns import Columns, Factors
+from halfstep.ensemble.table import BLOCK_CELLS, Table, row_passes
+
+INITS = ("svd", "random")
+RANDOM_SCALE = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class StartSums:
+    """Sums over rows from which classifiers start; those of several sites add up.
+
+    counts, targets (n_channels, m) : observed cells and their summed targets, by class
+    centred (m,), gram (m, m), rows : sums of the targets less their row's mean (0 where missing), of the products of
+        such deviations, and of 1. Without biases nothing is taken off.
+    """
+
+    counts: Floats
+    targets: Floats
+    centred: Floats
+    gram: Floats
+    rows: float
+
+    def __add__(self, more: StartSums) -> StartSums:
+        return StartSums(*(getattr(self, f.name) + getattr(more, f.name) for f in fields(self)))
+
+    @classmethod
+    def of(cls, table: Table, columns: Columns, channel: Codes) -> StartSums:
+        m, k = table.shape[1], columns.n_channels
+        counts, targets, centred, gram = np.zeros((k, m)), np.zeros((k, m)), np.zeros(m), np.zeros((m, m))
+        for rows in row_passes(*table.shape, BLOCK_CELLS):
+            cells = table.targets[rows].astype(np.float64)
+            seen, one_hot = ~np.isnan(cells), np.eye(k)[channel[rows]]
+            cells = np.where(seen, cells, 0.0)
+            counts += one_hot.T @ seen
+            targets += one_hot.T @ cells
+            if columns.biases:
+                cells = seen * (cells - (cells.sum(axis=1) / np.maximum(seen.sum(axis=1), 1))[:, None])
+            centred += cells.sum(axis=0)
+            gram += cells.T @ cells
+        return cls(counts, targets, centred, gram, float(table.shape[0]))
+
+    def classifiers(self, columns: Columns, dtype: Any) -> Factors:
+        """(m, d): biases are classifier means; the shared part are the leading eigenvectors of the covariance of what
+        row means leave, each times the root of its singular value.
+        """
+        V = columns.classifiers(len(self.centred), dtype)
+        gram = self.gram
+        if columns.biases:
+            gram = gram - np.outer(self.centred, self.centred) / max(self.rows, 1.0)
+            V[:, : columns.n_channels] = (self.targets / np.maximum(self.counts, 1)).T
+        values, vectors = np.linalg.eigh(gram)
+        top = np.argsort(values)[::-1][: columns.rank]
+        leading = vectors[:, top]
+        largest = np.abs(leading).argmax(axis=0)
+        signs = np.sign(leading[largest, np.arange(len(top))])  # eigenvectors come with any sign
+        V[:, columns.shared] = signs * leading * np.maximum(values[top], 0) ** 0.25
+        return V
+
+
+def start_classifiers(
+    table: Table,
+    columns: Columns,
+    channel: Codes,
+    init: str,
+    seed: int,
+    dtype: Any,
+    more: StartSums | None = None,
+) -> Factors:
+    """(m, d) classifier factors: those of `StartSums` ("svd"), or 0.01 times standard normal numbers ("random").
+
+    more : sums over rows that are elsewhere.
+    """
+    if init == "svd":
+        sums = StartSums.of(table, columns, channel)
+        return (sums if more is None else sums + more).classifiers(columns, dtype)
+    m = table.shape[1]
+    V = columns.classifiers(m, dtype)
+    V[:, columns.shared] = RANDOM_SCALE * random_rows(seed, 1, 0, m, columns.rank, dtype)
+    return V
+
+
+def start_rows(columns: Columns, channel: Codes, features: Floats | None, seed: int, init: str, dtype: Any) -> Factors:
+    """(N, d) row factors: pinned columns, and 0 or, with "random", 0.01 times standard normal numbers."""
+    U = columns.rows(channel, features, dtype)
+    if init == "random":
+        U[:, columns.shared] = RANDOM_SCALE * random_rows(seed, 0, 0, len(U), columns.rank, dtype)
+    return U

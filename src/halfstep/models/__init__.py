@@ -1,0 +1,1 @@
+"""Users and items: estimators that factorise, rank, explain."""

@@ -1,0 +1,95 @@
+"""Memory a fit on one machine needs beyond its input, counted from what the code allocates. Sees sizes, no data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from halfstep import _core
+from halfstep.core.initial import BLOCK_ROWS
+from halfstep.errors import check_number
+
+GRAM_SHARE, GRAM_PARTS = (
+    16384,
+    64,
+)  # a Gram matrix is summed over shares of at least so many rows, at most so many parts
+PANEL = 128  # rows gathered at a time by the kernels
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """Bytes a fit holds at once in each of its phases; `peak` is the largest sum. `str` is a table.
+
+    phases : {"reading", "start", "sweeps"}, each a mapping of what is held to its bytes.
+    """
+
+    phases: Mapping[str, Mapping[str, int]]
+
+    @property
+    def peak(self) -> int:
+        """Most bytes held at once, beyond the input and the interpreter."""
+        return max(sum(items.values()) for items in self.phases.values())
+
+    @property
+    def items(self) -> Mapping[str, int]:
+        """What is held in the phase with the peak."""
+        return max(self.phases.values(), key=lambda items: sum(items.values()))
+
+    def __str__(self) -> str:
+        rows = [*self.items.items(), ("peak beyond the input", self.peak)]
+        return "\n".join(f"{name:<38}{_readable(size):>10}" for name, size in rows)
+
+
+def fit_memory(
+    n_users: int,
+    n_items: int,
+    nnz: int,
+    rank: int,
+    *,
+    itemsize: int,
+    weighted: bool,
+    copied: bool,
+    duals: bool,
+    n_init: int,
+    n_threads: int,
+) -> MemoryEstimate:
+    """The phases of a fit to a CSR matrix of `nnz` cells; `WALS.estimate_memory` says what the arguments mean."""
+    for name, value in (("n_users", n_users), ("n_items", n_items), ("nnz", nnz), ("rank", rank), ("n_init", n_init)):
+        check_number(name, value, at_least=1, whole=True)
+    if nnz > n_users * n_items:
+        raise ValueError(f"nnz={nnz:,} cells do not fit into {n_users:,} users x {n_items:,} items.")
+    rows, small, large = n_users + n_items, min(n_users, n_items), max(n_users, n_items)
+    cell = 4 + (itemsize if weighted else 0)
+    ours = {
+        "given orientation": 8 * (n_users + 1) + (nnz * cell if copied else 0),
+        "other orientation": 8 * (n_items + 1) + nnz * cell,
+    }
+    # A worker: a gathered panel, the quadratic, three numbers for each cell of a row; longer rows are cut into chunks.
+    quadratic, panel = (rank + 32) ** 2, max(rank, PANEL) * (rank + 32)
+    worker = panel + quadratic + 3 * min(_core.long_row, large)
+    chunks = quadratic * (large // _core.chunk_cells)
+    gram_parts = min(GRAM_PARTS, -(-large // GRAM_SHARE))
+    sweeps = {
+        **ours,
+        "factors": rows * rank * itemsize,
+        "counts and penalties of rows": rows * (8 + 8 + itemsize),
+        "scratch of the workers": (n_threads * worker + chunks) * itemsize,
+        "Gram matrices": (gram_parts + 4) * 8 * rank**2,
+    }
+    if duals:
+        sweeps["dual variables of cells"] = 2 * nnz * itemsize
+    start = {
+        **ours,
+        "random rows": 2 * small * rank * itemsize + BLOCK_ROWS * rank * 8,
+        "counts and penalties of rows": rows * 32,
+    }
+    if n_init > 1:  # the best start so far, and when the next one begins also the last
+        sweeps["factors of earlier starts"] = sweeps["factors"]
+        start["factors of earlier starts"] = sweeps["factors"] * min(n_init - 1, 2)
+    reading = {"given orientation": ours["given orientation"], "checks of weights": 2 * nnz}
+    return MemoryEstimate({"reading": reading, "start": start, "sweeps": sweeps})
+
+
+def _readable(size: int) -> str:
+    power = min((len(str(size)) - 1) // 3, 4)
+    return f"{size / 1000**power:,.1f} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"

@@ -1,0 +1,181 @@
+"""What PLQMF is made of: its penalty in two wordings, how biases lie in rows, how tightly rows are solved, checks.
+
+Fits nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from halfstep.core.initial import random_rows
+from halfstep.core.loop import Record
+from halfstep.engine import Side, Solver
+from halfstep.errors import check_number
+
+FIRST_GAP, LAST_GAP = 1e-2, 1e-4
+"""Relative duality gaps at which rows count as solved: in the first sweep, and when a fit has settled."""
+
+
+def penalties(
+    n_users: int,
+    n_items: int,
+    n_cells: int,
+    C: float | None = None,
+    rho: float | None = None,
+    reg_user: float | None = None,
+    reg_item: float | None = None,
+) -> tuple[float, float]:
+    """C and rho of the objective, from themselves or from the penalties of a row relative to a cell of weight 1.
+
+        reg_user = rho / (C n)     reg_item = (1 - rho) / (C m)
+        C = 1 / (m reg_item + n reg_user)     rho = n reg_user / (m reg_item + n reg_user)
+
+    Without any of them rho is 1/2 and C is 10 over the number of cells: a penalty of 0.05 for each rating of an
+    average row, and 1e-4 for 100,000 ratings.
+    """
+    direct = reg_user is not None or reg_item is not None
+    if direct and (C is not None or rho is not None):
+        raise ValueError(
+            f"C={C!r}, rho={rho!r} and reg_user={reg_user!r}, reg_item={reg_item!r} say the same thing twice; "
+            "give either C and rho, or reg_user and reg_item."
+        )
+    if direct:
+        check_number("reg_user", reg_user, above=0)
+        check_number("reg_item", reg_item, above=0)
+        users, items = n_users * float(reg_user or 0), n_items * float(reg_item or 0)
+        return 1 / (users + items), users / (users + items)
+    C = 10 / n_cells if C is None else C
+    rho = 0.5 if rho is None else rho
+    check_number("C", C, above=0)
+    check_number("rho", rho)
+    if not 0 < rho < 1:
+        raise ValueError(
+            f"rho={rho!r} must lie between 0 and 1, both excluded: it shares the penalty between the sides."
+        )
+    return float(C), float(rho)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where factors and biases lie in a row: [1 | p | a] for users, [b | q | 1] for items, or the factors alone.
+
+    A bias is a free column that meets the ones of the other side. Side 0 is users.
+    """
+
+    rank: int
+    biases: bool
+
+    @property
+    def d(self) -> int:
+        return self.rank + 2 * self.biases
+
+    @property
+    def factors(self) -> slice:
+        return slice(int(self.biases), int(self.biases) + self.rank)
+
+    def side(self, side: int, penalty: float, nonnegative: bool) -> Side:
+        """The side for the engine; `nonnegative` bounds its factors, never its bias."""
+        free = ((1, self.d), (0, self.d - 1))[side] if self.biases else None
+        return Side(penalty, free, nonnegative=(self.factors.start, self.factors.stop) if nonnegative else None)
+
+    def rows(self, side: int, factors: NDArray[Any], bias: ArrayLike = 0.0) -> NDArray[Any]:
+        """Whole rows (n, d) from factors (n, rank) and biases (n,)."""
+        rows = np.ones((len(factors), self.d), factors.dtype)
+        rows[:, self.factors] = factors
+        if self.biases:
+            rows[:, -1 if side == 0 else 0] = bias
+        return rows
+
+    def apart(self, side: int, rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Factors and biases of whole rows, as views."""
+        bias = rows[:, -1 if side == 0 else 0] if self.biases else np.zeros(len(rows), rows.dtype)
+        return rows[:, self.factors], bias
+
+    def apart_frame(self, side: int, frame: Any) -> Any:
+        """The same of a Spark DataFrame (id, factors) of whole rows: (id, factors, bias)."""
+        from pyspark.sql import functions as F
+
+        bias = F.element_at("factors", -1 if side == 0 else 1) if self.biases else F.lit(0.0)
+        factors = F.slice("factors", self.factors.start + 1, self.rank)
+        return frame.select(frame.columns[0], factors.alias("factors"), bias.alias("bias"))
+
+    def with_average(self, rows: NDArray[Any], places: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Rows and places, where an unseen id (-1) has become the place of an average row behind the others.
+
+        With biases the average row has the mean bias and no factors; without, the mean factors.
+        """
+        if (places >= 0).all():
+            return np.ascontiguousarray(rows), places
+        average = self.average(rows.mean(axis=0, dtype=np.float64)).astype(rows.dtype)
+        return np.concatenate([rows, average[None, :]]), np.where(places < 0, len(rows), places)
+
+    def average(self, mean: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The row (d,) that an unseen id gets, from the mean of all rows."""
+        average = mean.copy()
+        if self.biases:
+            average[self.factors] = 0
+        return average
+
+
+@dataclass(frozen=True)
+class RatingStart:
+    """Where factors start: normal with standard deviation `scale`, biases at zero; any range of rows of a side."""
+
+    layout: Layout
+    scale: float
+    seed: int
+    nonnegative: bool
+    dtype: Any
+
+    @property
+    def d(self) -> int:
+        return self.layout.d
+
+    def rows(self, side: int, first: int, last: int) -> NDArray[Any]:
+        factors = random_rows(self.seed, side, first, last, self.layout.rank, self.dtype)
+        factors *= np.asarray(self.scale, self.dtype)
+        return self.layout.rows(side, np.abs(factors) if self.nonnegative else factors)
+
+
+class Tightening:
+    """After every sweep: rows are worth solving to a share of what the sweep gained."""
+
+    def __init__(self, session: Any) -> None:
+        self.session, self.objective = session, math.inf
+        for record in session.past:  # a resumed fit goes on as tightly as it was
+            self(record)
+
+    def __call__(self, record: Record) -> None:
+        gain = (self.objective - record["objective"]) / abs(record["objective"])
+        self.objective = record["objective"]
+        self.session.solver = Solver(tolerance=min(max(gain / 5, LAST_GAP), FIRST_GAP))
+
+
+def checked_weights(given: ArrayLike | None, n: int) -> NDArray[np.float64]:
+    """Sample weights (n,): ones where none are given."""
+    if given is None:
+        return np.ones(n)
+    weights = np.asarray(given, np.float64)
+    if weights.ndim == 0:
+        weights = np.full(n, float(weights))
+    same_length("sample_weight", weights, n)
+    bad = ~np.isfinite(weights) | (weights < 0)
+    if bad.any():
+        first = int(np.argmax(bad))
+        raise ValueError(
+            f"sample_weight must be finite and >= 0; {int(bad.sum())} are not, "
+            f"first {weights[first]} at position {first}."
+        )
+    if not weights.any():
+        raise ValueError("sample_weight is zero everywhere; at least one pair must count.")
+    return weights
+
+
+def same_length(name: str, values: NDArray[Any], n: int) -> None:
+    if values.shape != (n,):
+        raise ValueError(f"{name} has shape {values.shape}; X has {n} pairs, so it must be ({n},).")

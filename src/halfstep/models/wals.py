@@ -1,0 +1,302 @@
+"""WALS: recommendations from implicit feedback, by weighted alternating least squares. A name for a composition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from halfstep.apps.plots import WALSPlots
+from halfstep.core import losses
+from halfstep.core.cells import Observations
+from halfstep.core.initial import INITS, seed_from
+from halfstep.core.loop import Callback, measure
+from halfstep.core.problem import METHODS, scaled_penalty
+from halfstep.data.inputs import read_table
+from halfstep.data.tables import Table, from_saved, merge, to_arrays
+from halfstep.engine import LocalEngine, Outcome, Problem, Side, Solver
+from halfstep.engine.local import thread_count
+from halfstep.errors import check_number, one_of
+from halfstep.metrics import ndcg_at_k
+from halfstep.models.answers import Explanation, Ranking
+from halfstep.models.fold_in import FoldIn, with_columns
+from halfstep.models.memory import MemoryEstimate, fit_memory
+
+__all__ = ["WALS", "Explanation", "Ranking"]
+
+
+class WALS(WALSPlots, FoldIn):
+    """Weighted alternating least squares for implicit feedback; users x items.
+
+    Minimises, over user factors u_i and item factors v_j of length `rank`,
+
+        sum_obs w_ij (1 - u_i.v_j)^2  +  background * sum_unobserved (u_i.v_j)^2
+            +  sum_i lam_i |u_i|^2  +  sum_j lam_j |v_j|^2
+
+    where w_ij is the weight given for an observed cell (1 for plain pairs). Every half-step solves its side exactly.
+
+    Parameters
+    ----------
+    rank : length of the factors.
+    background : weight of every unobserved cell, >= 0.
+    reg, reg_scaling : lam of a row is reg ("constant"), reg * n_i ("count"), or reg * (n_i + background * N)^nu for a
+        number nu; n_i is the row's number of observed cells and N the size of the other side.
+    loss : what an observed cell costs in place of (1 - z)^2: a name or object of `halfstep.losses`, for a target of 1.
+    max_iter, tol : at most so many sweeps; stop when the objective falls by less than tol of itself.
+    solver : "exact" (the cheaper of primal and dual, row by row), "cholesky", "dual", "cg" (stopped by residual) or
+        "subspace" (blocks of columns in turn, for ranks of 256 and more).
+    init : "scaled" N(0, 0.1/sqrt(rank)), "normal" N(0, 0.1), or "svd".
+    n_init : restarts from other random starts; the fit with the lowest objective is kept.
+    warm_start : continue from the present factors when `fit` is called again with the same users and items.
+    dtype : "float32" or "float64".
+    n_threads : None for all cores. The result has the same bits for any number.
+    random_state : seed of the start.
+    max_seconds : no sweep is begun after that long.
+    callbacks : called with the record of every sweep; a true answer stops the fit.
+    engine : where half-steps run; None is this machine, `halfstep.engine.spark.SparkEngine` a cluster.
+    verbose : 0 quiet (a bar appears on long fits at a terminal), 1 bar, 2 a line for each sweep.
+
+    Attributes
+    ----------
+    user_factors_, item_factors_ : (users, rank), (items, rank).
+    user_ids_, item_ids_ : ids in the order of the factor rows; row numbers where the input had none.
+    history_ : one dict for each sweep: objective, data, background, penalty, rmse, rmse_all,
+        error_reduction (1 - rmse: predicting 0 everywhere has an rmse of 1 over observed cells), seconds, ...
+    objective_, n_iter_, converged_ : the last objective, sweeps made, whether `tol` was reached.
+    """
+
+    _kind = "WALS"
+    _tensors = ("user_factors", "item_factors")
+    _saved_table = staticmethod(from_saved)
+
+    def __init__(
+        self,
+        rank: int = 64,
+        background: float = 0.05,
+        reg: float = 0.01,
+        reg_scaling: str | float = 1.0,
+        *,
+        loss: Any = "squared",
+        max_iter: int = 15,
+        tol: float = 1e-4,
+        solver: str = "exact",
+        init: str = "scaled",
+        n_init: int = 1,
+        warm_start: bool = False,
+        dtype: str = "float32",
+        n_threads: int | None = None,
+        random_state: Any = None,
+        max_seconds: float | None = None,
+        callbacks: Sequence[Callback] = (),
+        engine: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.rank = rank
+        self.background = background
+        self.reg = reg
+        self.reg_scaling = reg_scaling
+        self.loss = loss
+        self.max_iter = max_iter
+        self.tol = tol
+        self.solver = solver
+        self.init = init
+        self.n_init = n_init
+        self.warm_start = warm_start
+        self.dtype = dtype
+        self.n_threads = n_threads
+        self.random_state = random_state
+        self.max_seconds = max_seconds
+        self.callbacks = callbacks
+        self.engine = engine
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ fitting
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        user: str | None = None,
+        item: str | None = None,
+        weight: str | None = None,
+        keep_on_interrupt: bool = False,
+    ) -> Self:
+        """Fit to interactions.
+
+        X : scipy sparse matrix or 2-D array of weights (users x items, 0 is unobserved), `Interactions`, or a frame
+            (pandas, polars, pyarrow; with `SparkEngine` a Spark DataFrame) with a row for each pair. `user`, `item`,
+            `weight` name its columns; they are detected from common names when left out, and weights are 1 without
+            such a column.
+        y : ignored, for scikit-learn.
+        keep_on_interrupt : Ctrl-C (an interrupted cell of a notebook) ends the fit with the last finished half-step
+            instead of an error, once there is a finished sweep; `interrupted_` says so.
+
+        Repeated cells are summed; weights of zero count as unobserved.
+        """
+        self._check_parameters()
+        engine = self._where()
+        columns = {"user": user, "item": item, "weight": weight, "dtype": self._number()}
+        table = self._read_frame(engine, X, columns) if engine.distributed else read_table(X, **columns)
+        problem = self._problem(table.observations)
+        seed = seed_from(self.random_state)
+        best: tuple[Outcome, Any] | None = None
+        for restart in range(self.n_init):
+            factors, order = self._start(engine, table, seed + restart)
+            session = engine.open(problem, factors, Solver(self.solver))
+            outcome = self._alternate(session, order=order, keep_on_interrupt=keep_on_interrupt)
+            if best is None or outcome.objective < best[0].objective:
+                best = outcome, session
+            if outcome.interrupted:
+                break
+        assert best is not None
+        outcome, session = best
+        outcome.history = [record | {"error_reduction": 1.0 - record["rmse"]} for record in outcome.history]
+        if engine.distributed:
+            self._set_on_cluster(engine, table, session, self._problem)
+            self._set_outcome(outcome)
+        else:
+            self._set_fitted(table, outcome, session.factors)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any = None, *, user: str | None = None, item: str | None = None, weight: str | None = None
+    ) -> Self:
+        """Take in new interactions, new users and new items without a whole refit.
+
+        The cells of X join those already known; a cell known before gets the new weight. Then the rows of the users and
+        items that occur in X are solved exactly against everything else, twice, users last. All other rows stay as they
+        are. New ids are appended, so old positions keep their meaning. For an input without ids (a sparse matrix), rows
+        and columns continue the old numbering and X must be at least as large as what was fitted.
+        """
+        if not hasattr(self, "user_factors_"):
+            return self.fit(X, user=user, item=item, weight=weight)
+        self._check_parameters()
+        new = read_table(X, user=user, item=item, weight=weight, dtype=self._number())
+        table = merge(self._table(), new, self._number())
+        rows = [
+            _grown(f, n)
+            for f, n in zip((self.user_factors_, self.item_factors_), table.observations.shape, strict=True)
+        ]
+        users = np.unique(table.users.positions(new.users.ids)[new.observations.counts > 0])
+        items = np.unique(table.items.positions(new.items.ids)[new.observations.T.counts > 0])
+        for side, touched in ((0, users), (1, items)) * 2 + ((0, users),):
+            part = rows[side][touched]
+            grouped = table.observations if side == 0 else table.observations.T
+            self._solve(grouped.take(touched), side, part, rows[1 - side])
+            rows[side][touched] = part
+        outcome = Outcome(self.history_, self._objective(table.observations, rows), self.converged_)
+        self._set_fitted(table, outcome, rows)
+        return self
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean NDCG@10 of held-out cells X (same users and items as in `fit`), ranking what the users do not have."""
+        check_is_fitted(self)
+        held_out = read_table(with_columns(X, len(self._items)), dtype=self._number()).observations.to_csr()
+        if held_out.shape[0] != len(self._users):
+            raise ValueError(f"X has {held_out.shape[0]} rows; this model was fitted on {len(self._users)} users.")
+        rows = np.flatnonzero(np.diff(held_out.indptr))
+        ranked = self.rank_items(self._seen_rows(rows), 10, rows)
+        return float(np.mean(ndcg_at_k(ranked, held_out[rows], 10)))
+
+    @staticmethod
+    def estimate_memory(
+        n_users: int,
+        n_items: int,
+        nnz: int,
+        rank: int = 64,
+        *,
+        dtype: str = "float32",
+        weighted: bool = True,
+        copied: bool = False,
+        loss: Any = "squared",
+        n_init: int = 1,
+        n_threads: int | None = None,
+    ) -> MemoryEstimate:
+        """Bytes that `fit` to a CSR matrix of `nnz` stored cells needs at its peak, beyond that matrix; itemised.
+
+        weighted : the weights differ. Weights that are all the same are kept as one number.
+        copied : the matrix is not a CSR of `dtype` with int32 indices, sorted and without repeated cells, so the fit
+            makes one of it.
+        Frames need more than this while their ids are numbered.
+        """
+        one_of("dtype", dtype, ("float32", "float64"))
+        return fit_memory(
+            n_users,
+            n_items,
+            nnz,
+            rank,
+            itemsize=np.dtype(dtype).itemsize,
+            weighted=weighted,
+            copied=copied,
+            duals=losses.get(loss).is_plq and not losses.get(loss).is_quadratic,
+            n_init=n_init,
+            n_threads=thread_count(n_threads),
+        )
+
+    # ------------------------------------------------------------------ the composition
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number("n_init", self.n_init, at_least=1, whole=True)
+        for name in ("background", "reg"):
+            check_number(name, getattr(self, name), at_least=0)
+        if not isinstance(self.reg_scaling, str):
+            check_number("reg_scaling", self.reg_scaling)
+        one_of("solver", self.solver, METHODS)
+        one_of("init", self.init, INITS)
+
+    def _side(self, cells: Observations) -> Side:
+        rule = partial(
+            scaled_penalty, self.reg, self.reg_scaling, background=float(self.background), n_other=cells.shape[1]
+        )
+        return Side(cells.per_row(rule))
+
+    def _problem(self, cells: Observations) -> Problem:
+        sides = (self._side(cells), self._side(cells.T))
+        return Problem(cells, sides, self._loss(), float(self.background))
+
+    def _start(self, engine: Any, table: Table, seed: int) -> tuple[Any, tuple[int, int]]:
+        if self.warm_start and engine.distributed:
+            raise ValueError("warm_start=True is not for SparkEngine; it has checkpoint= and resume=True.")
+        if self.warm_start and hasattr(self, "user_factors_"):
+            if self._users != table.users or self._items != table.items or self.user_factors_.shape[1] != self.rank:
+                raise ValueError(
+                    "warm_start=True needs the users, items and rank of the previous fit; use partial_fit."
+                )
+            factors = [self.user_factors_.astype(self._number()), self.item_factors_.astype(self._number())]
+            return factors, (1, 0)
+        start: tuple[Any, tuple[int, int]] = engine.start(
+            table.observations, self.rank, self.init, seed, self._number()
+        )
+        return start
+
+    def _table(self) -> Table:
+        return Table(self._cells, self._users, self._items, self.user_labels_, self.item_labels_)
+
+    def _objective(self, cells: Observations, rows: list[NDArray[Any]]) -> float:
+        session = LocalEngine(self.n_threads).open(self._problem(cells), rows, Solver("exact"))
+        return measure(session, session.evaluate())["objective"]
+
+    # ------------------------------------------------------------------ rows and files
+
+    @property
+    def _row_length(self) -> int:
+        return self.rank
+
+    def _set_rows(self, users: NDArray[Any], items: NDArray[Any]) -> None:
+        self.user_factors_, self.item_factors_ = users, items
+        self._gram = None
+        self.n_features_in_ = len(items)
+
+    def _cells_to_save(self) -> dict[str, NDArray[Any]]:
+        return to_arrays(self._table(), self._number())
+
+
+def _grown(factors: NDArray[Any], n: int) -> NDArray[Any]:
+    """Rows of zeros for new ids behind the old rows."""
+    return np.concatenate([factors, np.zeros((n - len(factors), factors.shape[1]), factors.dtype)])

@@ -1,0 +1,319 @@
+"""PLQMF: its objective, its penalty in two wordings, scikit-learn, unseen ids, fold-in, files, bad input."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+
+import halfstep as hs
+from halfstep import PLQMF, losses
+from halfstep.errors import UnknownIdError
+from halfstep.models.ratings import penalties
+
+
+def ratings(n: int = 60, m: int = 40, share: float = 0.4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs and ratings 1 to 5 of rank 2 with biases; every user and item occurs."""
+    rng = np.random.default_rng(seed)
+    keep = rng.random((n, m)) < share
+    keep[np.arange(n), np.arange(n) % m] = keep[np.arange(m) % n, np.arange(m)] = True
+    users, items = np.nonzero(keep)
+    score = 3 + rng.normal(size=n)[users] * 0.5 + rng.normal(size=m)[items] * 0.5
+    score += np.sum(rng.normal(size=(n, 2))[users] * rng.normal(size=(m, 2))[items], axis=1)
+    return np.column_stack([users, items]), np.clip(np.rint(score), 1, 5)
+
+
+X, Y = ratings()
+LABELS = np.where(Y >= 4, "yes", "no")
+ALL = ["squared", "absolute", "huber", "quantile", "epsilon_insensitive", "hinge", "squared_hinge", "smoothed_hinge"]
+ALL += ["squared_epsilon_insensitive", "logistic", "bernoulli", "poisson"]
+
+
+def targets_for(loss: str) -> np.ndarray:
+    if losses.get(loss).form == "margin":
+        return LABELS
+    return (Y - 1) / 4 if loss == "bernoulli" else Y
+
+
+def model(loss: Any = "absolute", **given: Any) -> PLQMF:
+    return PLQMF(**{"rank": 3, "loss": loss, "C": 1e-2, "rho": 0.4, "random_state": 0, "n_threads": 1} | given)
+
+
+def objective(fit: PLQMF, pairs: np.ndarray, y: np.ndarray, weights: Any = 1.0) -> float:
+    """The objective as the documentation writes it, dense and in float64."""
+    loss = losses.get(fit.loss)
+    targets, _ = loss.encode_targets(y)
+    P, Q, a, b = (f.astype(float) for f in (fit.user_factors_, fit.item_factors_, fit.user_bias_, fit.item_bias_))
+    u, i = fit._users.positions(pairs[:, 0]), fit._items.positions(pairs[:, 1])
+    z = np.sum(P[u] * Q[i], axis=1) + a[u] + b[i]
+    penalty = fit.rho_ / len(P) * (np.sum(P**2) + np.sum(a**2)) + (1 - fit.rho_) / len(Q) * (
+        np.sum(Q**2) + np.sum(b**2)
+    )
+    return float(fit.C_ * np.sum(weights * loss.value(z, targets)) + penalty)
+
+
+@pytest.mark.parametrize("loss", ALL)
+@pytest.mark.parametrize("biases", [True, False])
+def test_the_objective_is_the_documented_one_and_never_rises(loss: str, biases: bool) -> None:
+    y = targets_for(loss)
+    weights = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
+    fit = model(loss, biases=biases, max_iter=6, tol=0, row_tol=1e-4, dtype="float64").fit(X, y, weights)
+    values = [record["objective"] for record in fit.history_]
+    assert fit.objective_ == pytest.approx(objective(fit, X, y, weights), rel=1e-9)
+    assert (np.diff(values) <= 1e-12 * np.abs(values[1:])).all()
+    assert all(record["gap"] <= 1e-4 for record in fit.history_)
+    last = fit.history_[-1]
+    assert last["objective"] == pytest.approx(last["data"] + last["penalty"])
+    assert last["mean_loss"] == pytest.approx(last["data"] / fit.C_ / weights.sum())
+    assert biases or not (fit.user_bias_.any() or fit.item_bias_.any())
+
+
+def test_squared_loss_beats_the_mean_and_classes_are_found() -> None:
+    train, test, y_train, y_test = train_test_split(X, Y, random_state=0)
+    assert model("squared", C=0.05).fit(train, y_train).score(test, y_test) > 0.3
+    train, test, y_train, y_test = train_test_split(X, LABELS, random_state=0)
+    fit = model("hinge", C=0.05).fit(train, y_train)
+    assert fit.classes_.tolist() == ["no", "yes"]
+    assert set(fit.predict(test)) <= {"no", "yes"}
+    assert fit.score(test, y_test) == np.mean(fit.predict(test) == y_test)
+    assert fit.score(test, y_test) > 0.7
+
+
+# ---------------------------------------------------------------------- penalty
+
+
+def test_both_wordings_of_the_penalty_are_the_same_fit() -> None:
+    n, m = 60, 40
+    one = model(C=0.01, rho=0.3).fit(X, Y)
+    two = model(C=None, rho=None, reg_user=0.3 / (0.01 * n), reg_item=0.7 / (0.01 * m)).fit(X, Y)
+    assert (two.C_, two.rho_) == pytest.approx((0.01, 0.3))
+    np.testing.assert_allclose(one.user_factors_, two.user_factors_, atol=1e-4)
+
+
+def test_default_penalty_and_its_inverse() -> None:
+    assert penalties(943, 1682, 100_000) == pytest.approx((1e-4, 0.5))
+    C, rho = penalties(7, 5, 1, reg_user=0.2, reg_item=3.0)
+    assert (rho / (C * 7), (1 - rho) / (C * 5)) == pytest.approx((0.2, 3.0))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"C": 0.1, "reg_user": 1.0, "rho": None}, "give either C and rho, or reg_user and reg_item"),
+        ({"C": None, "rho": None, "reg_user": 1.0}, "reg_item=None must be a finite number above 0"),
+        ({"C": 0.0}, r"C=0.0 must be a finite number above 0"),
+        ({"C": -1}, r"C=-1 must be a finite number above 0"),
+        ({"rho": 1.0}, r"rho=1.0 must lie between 0 and 1, both excluded"),
+        ({"rho": 0}, r"rho=0 must lie between 0 and 1"),
+        ({"rank": 61}, r"rank=61 is larger than both sides \(60 users, 40 items\)"),
+        ({"rank": 0}, "rank=0 must be a whole number of at least 1"),
+        ({"loss": "absolut"}, "'absolut' is not known; it must be one of .*'hinge'.* Did you mean 'absolute'"),
+        ({"loss": "hinge"}, r"y has 5 distinct values .* needs exactly two classes"),
+        ({"max_iter": 0}, "max_iter=0 must be a whole number of at least 1"),
+        ({"tol": -1}, "tol=-1 must be a finite number of at least 0"),
+        ({"row_tol": 0}, "row_tol=0 must be a finite number above 0"),
+        ({"dtype": "int"}, "dtype='int' is not known"),
+        ({"n_threads": 0}, "n_threads=0 must be a whole number of at least 1"),
+    ],
+)
+def test_bad_parameters_say_what_to_do(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        model(**given).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "y", "weights", "message"),
+    [
+        (X[:0], Y[:0], None, "X has no rows; a fit needs at least one pair"),
+        (X[X[:, 0] == 3], Y[X[:, 0] == 3], None, r"X has 1 distinct users and \d+ distinct items; .*two of each"),
+        (X, np.where(np.arange(len(Y)) == 4, np.nan, Y), None, r"y has 1 invalid values, the first is y\[4\] = nan"),
+        (X, np.where(np.arange(len(Y)) == 7, np.inf, Y), None, r"y has 1 invalid values, the first is y\[7\] = inf"),
+        (X, Y[1:], None, r"y has shape \(\d+,\); X has \d+ pairs"),
+        (X[:, :1], Y, None, r"X must be \(user, item\) pairs of shape \(n, 2\)"),
+        (X, Y, -np.ones(len(Y)), "sample_weight must be finite and >= 0; .* first -1.0 at position 0"),
+        (X, Y, np.full(len(Y), np.nan), "sample_weight must be finite and >= 0"),
+        (X, Y, np.zeros(len(Y)), "sample_weight is zero everywhere"),
+        (X, Y, np.ones(3), r"sample_weight has shape \(3,\)"),
+    ],
+)
+def test_bad_data_says_what_to_do(pairs: Any, y: Any, weights: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        model().fit(pairs, y, weights)
+
+
+# ---------------------------------------------------------------------- data
+
+
+def test_a_pair_given_twice_counts_twice() -> None:
+    weights = np.where(np.arange(len(Y)) % 5 == 0, 2.0, 1.0)
+    again = np.concatenate([np.arange(len(Y)), np.flatnonzero(weights == 2)])
+    one = model(dtype="float64", row_tol=1e-9).fit(X, Y, weights)
+    two = model(dtype="float64", row_tol=1e-9).fit(X[again], Y[again])
+    assert two.objective_ == pytest.approx(one.objective_, rel=1e-6)
+
+
+def test_ids_of_any_kind() -> None:
+    names = np.array([[f"u{u:02d}", f"i{i:02d}"] for u, i in X], dtype=object)
+    plain, named = model().fit(X, Y), model().fit(names, Y)
+    assert named.user_ids_[3] == "u03"
+    np.testing.assert_array_equal(plain.user_factors_, named.user_factors_)
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"movie": names[:, 1], "user": names[:, 0]})
+    np.testing.assert_array_equal(model().fit(frame, Y).predict(frame), plain.predict(X))
+
+
+def test_every_parameter_and_argument_changes_the_fit() -> None:
+    before = model(max_iter=4).fit(X, Y).predict(X)
+    changed: list[dict[str, Any]] = [
+        {"rank": 2}, {"loss": "squared"}, {"C": 0.02}, {"rho": 0.8}, {"biases": False}, {"nonnegative": True},
+        {"max_iter": 2}, {"tol": 0.5}, {"row_tol": 0.1}, {"init_scale": 1.0}, {"dtype": "float64"}, {"random_state": 1},
+        {"max_seconds": 0.0}, {"callbacks": [lambda record: True]},
+        {"C": None, "rho": None, "reg_user": 1.0, "reg_item": 1.0},
+        {"C": None, "rho": None, "reg_user": 2.0, "reg_item": 1.0},
+    ]  # fmt: skip
+    for given in changed:
+        assert not np.array_equal(before, model(**{"max_iter": 4} | given).fit(X, Y).predict(X)), given
+    weights = np.random.default_rng(0).random(len(Y))
+    assert not np.array_equal(before, model(max_iter=4).fit(X, Y, weights).predict(X))
+
+
+def test_threads_and_seeds_give_the_same_bits() -> None:
+    one, many = model("hinge", n_threads=1).fit(X, LABELS), model("hinge", n_threads=3).fit(X, LABELS)
+    np.testing.assert_array_equal(one.item_factors_, many.item_factors_)
+
+
+def test_nonnegative_factors() -> None:
+    free, bounded = model("huber").fit(X, Y), model("huber", nonnegative=True).fit(X, Y)
+    assert (bounded.user_factors_ >= 0).all()
+    assert (bounded.item_factors_ >= 0).all()
+    assert (free.user_factors_ < 0).any()
+    assert free.objective_ < bounded.objective_
+    values = [record["objective"] for record in bounded.history_]
+    assert (np.diff(values) <= 1e-6 * values[-1]).all()
+
+
+# ---------------------------------------------------------------------- answers
+
+
+def test_unseen_ids_fall_back_to_biases() -> None:
+    fit = model("squared").fit(X, Y)
+    scores = fit.decision_function(np.array([[999, 5], [4, 999], [999, 999]]))
+    mean_user, mean_item = fit.user_bias_.mean(), fit.item_bias_.mean()
+    expected = [mean_user + fit.item_bias_[5], fit.user_bias_[4] + mean_item, mean_user + mean_item]
+    np.testing.assert_allclose(scores, expected, rtol=1e-5)
+    bare = model("squared", biases=False).fit(X, Y)
+    expected = bare.user_factors_.mean(axis=0) @ bare.item_factors_[5]
+    np.testing.assert_allclose(bare.decision_function(np.array([[999, 5]])), [expected], rtol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "hinge", "logistic"])
+def test_folding_a_user_of_the_fit_in_returns_its_row(loss: str) -> None:
+    y = targets_for(loss)
+    fit = model(loss, dtype="float64", row_tol=1e-10).fit(X, y)
+    mine = np.isin(X[:, 0], [7, 11])
+    folded = fit.transform(X[mine], y[mine])
+    assert folded.ids.tolist() == [7, 11]
+    np.testing.assert_allclose(folded.factors, fit.user_factors_[[7, 11]], atol=1e-4)
+    np.testing.assert_allclose(folded.bias, fit.user_bias_[[7, 11]], atol=1e-4)
+    with pytest.raises(UnknownIdError, match="unknown item id 999"):
+        fit.transform(np.array([[1, 999]]), y[:1])
+
+
+def test_recommend_ranks_by_score_and_leaves_seen_items_out() -> None:
+    fit = model("squared").fit(X, Y)
+    ids, scores = fit.recommend(3, n=50)
+    seen = set(X[X[:, 0] == 3, 1])
+    assert set(ids) == set(range(40)) - seen
+    np.testing.assert_allclose(scores, fit.decision_function(np.column_stack([np.full(len(ids), 3), ids])), rtol=1e-5)
+    assert (np.diff(scores) <= 0).all()
+    assert fit.recommend([3, 4], n=5).ids.shape == (2, 5)
+    liked = fit.recommend_for([1, 2, 3], [5, 5, 1], n=4)
+    assert not set(liked.ids) & {1, 2, 3}
+    assert fit.similar_items(3, n=2).ids.shape == (2,)
+    assert not np.isnan(fit.recommend(3, n=5, diversity=0.5).scores).any()
+
+
+def test_probabilities_belong_to_the_logistic_loss() -> None:
+    fit = model("logistic").fit(X, LABELS)
+    chances = fit.predict_proba(X)
+    np.testing.assert_allclose(chances.sum(axis=1), 1)
+    np.testing.assert_array_equal(fit.classes_[chances.argmax(axis=1)], fit.predict(X))
+    assert not hasattr(model("hinge"), "predict_proba")
+    chances = model("bernoulli").fit(X, (Y - 1) / 4).predict(X)
+    assert ((chances >= 0) & (chances <= 1)).all()
+
+
+def test_score_by_kind_of_loss() -> None:
+    squared = model("squared").fit(X, Y)
+    error = Y - squared.predict(X)
+    assert squared.score(X, Y) == pytest.approx(1 - np.sum(error**2) / np.sum((Y - Y.mean()) ** 2), rel=1e-6)
+    absolute = model("absolute").fit(X, Y)
+    assert absolute.score(X, Y) == pytest.approx(-np.mean(np.abs(Y - absolute.predict(X))))
+
+
+# ---------------------------------------------------------------------- scikit-learn, files
+
+
+def test_scikit_learn_tools() -> None:
+    assert is_regressor(model())
+    assert is_classifier(model("hinge"))
+    copy = clone(model(losses.Huber(0.7)))
+    assert copy.get_params()["loss"] == losses.Huber(0.7)
+    assert cross_val_score(model(), X, Y, cv=3).shape == (3,)
+    assert (cross_val_score(model("hinge", C=0.05), X, LABELS, cv=3) > 0.55).all()
+    search = GridSearchCV(model(), {"rank": [1, 2], "loss": ["absolute", losses.Huber(0.5)]}, cv=2).fit(X, Y)
+    assert search.best_params_["rank"] in (1, 2)
+    with pytest.raises(NotFittedError):
+        model().predict(X)
+
+
+@pytest.mark.parametrize("loss", ["squared", "hinge", losses.Huber(0.7)])
+def test_saved_models_answer_the_same(loss: Any, tmp_path: Path) -> None:
+    y = LABELS if loss == "hinge" else Y
+    fit = model(loss).fit(X.astype(str).astype(object), y)
+    fit.save(tmp_path / "model.safetensors")
+    back = hs.load(tmp_path / "model.safetensors")
+    assert isinstance(back, PLQMF)
+    pairs = np.array([["3", "5"], ["unseen", "7"]], dtype=object)
+    np.testing.assert_array_equal(back.predict(pairs), fit.predict(pairs))
+    np.testing.assert_array_equal(back.recommend("3").ids, fit.recommend("3").ids)
+    assert back.history_ == fit.history_
+    assert losses.get(back.loss) == losses.get(loss)
+    np.testing.assert_array_equal(back.transform(X.astype(str).astype(object)[:9], y[:9]).bias,
+                                  fit.transform(X.astype(str).astype(object)[:9], y[:9]).bias)  # fmt: skip
+    again = pickle.loads(pickle.dumps(fit))
+    np.testing.assert_array_equal(again.predict(pairs), fit.predict(pairs))
+
+
+# ---------------------------------------------------------------------- rehline
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("biases", [True, False])
+@pytest.mark.parametrize(
+    ("loss", "theirs"),
+    [("squared", "mse"), ("absolute", "mae"), ("hinge", "hinge"), ("squared_hinge", "squared hinge")],
+)
+def test_sweeps_equal_those_of_rehline(loss: str, theirs: str, biases: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rehline = pytest.importorskip("rehline", reason="rehline is not installed; the bench extra brings it")
+    pairs, y = ratings(24, 18, 0.5, seed=2)
+    y = np.where(y >= 4, 1.0, -1.0) if losses.get(loss).form == "margin" else y
+    peer = rehline.plqMF_Ridge(
+        24, 18, {"name": theirs}, biased=biases, rank=3, C=0.004, rho=0.4, random_state=5, tol=1e-8, tol_CD=1e-15,
+        max_iter=1_000_000, max_iter_CD=10,
+    ).fit(pairs, y)  # fmt: skip
+    random = np.random.default_rng(5)  # the stream rehline starts from, users first
+    starts = [random.normal(size=(n, 3)) for n in (24, 18)]
+    monkeypatch.setattr(
+        "halfstep.models.ratings.random_rows", lambda seed, side, first, last, d, dtype: starts[side][first:last].copy()
+    )
+    # One sweep more, since the last record includes the closing half-step.
+    ours = PLQMF(3, loss, 0.004, 0.4, biases=biases, random_state=5, max_iter=11, tol=0, row_tol=1e-9, dtype="float64")
+    values = [record["objective"] for record in ours.fit(pairs, y).history_[:10]]
+    np.testing.assert_allclose(values, peer.history[1:11, 1], rtol=1e-4)
