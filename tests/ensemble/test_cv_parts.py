@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
 from halfstep.core.logistic import fit_logistic
-from halfstep.ensemble import analysis
+from halfstep.ensemble.family import analysis
 from halfstep.ensemble.family.analysis import FactorAnalysis
 from halfstep.ensemble.family.batch import fit_logistics
 from halfstep.ensemble.family.members import SKILL_FLOOR, skill_weights
