@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -34,13 +34,16 @@ def close_matches(wanted: object, known: Iterable[object], n: int = 3) -> list[A
     return [by_text[text] for text in difflib.get_close_matches(str(wanted).casefold(), by_text, n, 0.6)]
 
 
-def one_of(name: str, value: object, allowed: Iterable[object]) -> None:
-    """Raise unless `value` is one of `allowed`."""
+def did_you_mean(near: Sequence[object]) -> str:
+    """The end of an error text: a question about what is near, or nothing."""
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def one_of(name: str, value: object, allowed: Iterable[object], what: str = "is not known; it must be one of") -> None:
+    """Raise unless `value` is one of `allowed`. `what` says in the error what these are."""
     allowed = list(allowed)
     if value not in allowed:
-        near = close_matches(value, allowed, 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{name}={value!r} is not known; it must be one of {allowed}.{hint}")
+        raise ValueError(f"{name}={value!r} {what} {allowed}.{did_you_mean(close_matches(value, allowed, 1))}")
 
 
 def require(module: str, extra: str) -> Any:

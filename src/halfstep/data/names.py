@@ -1,74 +1,181 @@
-"""What people call rows: ids, and titles where a model has them. Finds rows by either; knows no factors."""
+"""What people call rows: ids, and titles where there are any. Exact, as a completion, or misspelt; knows no factors.
+
+`errors.close_matches` is for short lists, such as the values of a parameter. This is for catalogues.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halfstep.data.ids import Index
-from halfstep.errors import UnknownIdError, close_matches
+from halfstep.errors import UnknownIdError, did_you_mean
+
+MAX_HITS = 2_000  # completions looked at before they are ranked; a single letter may occur everywhere
+MAX_FUZZY = 200_000  # names with a table of letter groups; in a larger catalogue, the most popular ones
+NEAR = 0.3  # cosine of letter groups from which a name counts as near
 
 
-def rows_by_name(index: Index, labels: NDArray[Any] | None, given: Iterable[Any]) -> NDArray[np.int64]:
-    """Row numbers of rows given by id or, where there are labels, by label (case does not matter). Ids come first.
+class Names:
+    """Rows of one side by id, by title, by what somebody has typed so far, or by something near to it.
 
-    An unknown name raises with close matches, and so does a label that several rows have.
+    index : ids in the order of the rows. labels : titles or None. popularity : what comes first among equals.
     """
-    if isinstance(given, str):
-        raise TypeError(f"{given!r} is one name where a list is expected; write [{given!r}].")
-    wanted: Any = given if hasattr(given, "__array__") else list(given)
-    if labels is None:
-        return index.positions(wanted)
-    try:
-        found = index.find(wanted)
-    except (TypeError, ValueError):  # texts beside numbers
-        found = np.full(len(wanted), -1, np.int64)
-    missing = np.flatnonzero(found < 0)
-    if len(missing):
-        rows, names = _rows_of_labels(labels), list(wanted)
-        for k in missing:
-            found[k] = _row(names[k], rows, index, labels)
-    return found
 
+    def __init__(
+        self, index: Index, labels: NDArray[Any] | None = None, popularity: NDArray[Any] | None = None
+    ) -> None:
+        self.index = index
+        self.labels = labels
+        self.popularity = np.zeros(len(index)) if popularity is None else popularity
 
-def _rows_of_labels(labels: NDArray[Any]) -> dict[str, list[int]]:
-    rows: dict[str, list[int]] = {}
-    for row, label in enumerate(labels):
-        rows.setdefault(str(label).casefold(), []).append(row)
-    return rows
+    def __len__(self) -> int:
+        return len(self.index)
 
+    def find(self, given: Iterable[Any], *, text: bool = False) -> NDArray[np.int64]:
+        """Rows given by id or by title, -1 where neither is known. Ids come first; case and blanks do not matter.
 
-def _row(wanted: Any, rows: dict[str, list[int]], index: Index, labels: NDArray[Any]) -> int:
-    these = rows.get(str(wanted).casefold(), [])
-    if len(these) == 1:
-        return these[0]
-    side = index.name or "row"
-    if these:
-        ids = index.take(these[:3]).tolist()
-        raise UnknownIdError(f"{side} {wanted!r} is the label of {len(these)} {side}s; give an id, such as {ids}.", ids)
-    near = close_labels(wanted, labels)
-    hint = f" Did you mean {', '.join(map(repr, near))}?" if near else ""
-    raise UnknownIdError(f"{side} {wanted!r} is neither an id nor a label of this model.{hint}", near)
+        Of rows that share a title, the first. Without titles, ids that are strings are found in any case too.
+        `text`: the names come from a URL or a command line, where numbers are texts.
+        """
+        wanted: Any = given if hasattr(given, "__array__") else [self._as_id(name, text) for name in given]
+        try:
+            found = self.index.find(wanted)
+        except (TypeError, ValueError):  # one of them can be no id at all; look at each
+            found = np.array([self._row_of_id(name) for name in wanted], np.int64)
+        missing = np.flatnonzero(found < 0)
+        if len(missing):
+            names = list(wanted)
+            found[missing] = [self._by_name.get(_folded(names[place]), -1) for place in missing]
+        return found
 
+    def positions(self, given: Iterable[Any]) -> NDArray[np.int64]:
+        """Rows given by id or, where there are labels, by label (case does not matter). Ids come first.
 
-def close_labels(wanted: Any, labels: Iterable[Any]) -> list[Any]:
-    """Up to three labels near to `wanted` as a whole; failing that, that contain it; failing that, with a near word."""
-    labels = list(labels)
-    near = close_matches(wanted, labels)
-    if near:
-        return near
-    text = str(wanted).casefold()
-    holding = sorted((label for label in labels if text in str(label).casefold()), key=lambda label: len(str(label)))
-    if holding:
-        return holding[:3]
-    by_word: dict[str, list[Any]] = {}
-    for label in labels:
-        for word in str(label).casefold().split():
-            by_word.setdefault(word.strip("(),.:;"), []).append(label)
-    return [label for word in close_matches(wanted, by_word, 1) for label in by_word[word]][:3]
+        An unknown name raises with close matches, and so does a label that several rows have.
+        """
+        if isinstance(given, str):
+            raise TypeError(f"{given!r} is one name where a list is expected; write [{given!r}].")
+        wanted: Any = given if hasattr(given, "__array__") else list(given)
+        if self.labels is None:
+            return self.index.positions(wanted)
+        found = self.find(wanted)
+        side = self.index.name or "row"
+        for name, row in zip(wanted, found.tolist(), strict=True):
+            if row < 0:
+                near = self.near(name)
+                raise UnknownIdError(
+                    f"{side} {name!r} is neither an id nor a label of this model.{did_you_mean(near)}", near
+                )
+            same = self._shared.get(_folded(name), [])
+            if same and name not in self.index:
+                ids = self.index.take(same[:3]).tolist()
+                raise UnknownIdError(
+                    f"{side} {name!r} is the label of {len(same)} {side}s; give an id, such as {ids}.", ids
+                )
+        return found
+
+    def label(self, row: int) -> str:
+        """The title of a row, its id where there are no titles."""
+        return str(self.index.take([row])[0] if self.labels is None else self.labels[row])
+
+    def describe(self, rows: NDArray[Any]) -> list[dict[str, Any]]:
+        """Id and label of rows, JSON-able."""
+        ids = self.index.take(rows).tolist()
+        labels = map(str, ids) if self.labels is None else map(str, self.labels[rows].tolist())
+        return [{"id": id, "label": label} for id, label in zip(ids, labels, strict=True)]
+
+    def complete(self, text: str, n: int) -> NDArray[np.int64]:
+        """Rows for what somebody has typed: those that begin with it, then with a word of it, then anything near."""
+        needle = _folded(text)
+        if not needle:
+            return np.argsort(-self.popularity, kind="stable")[:n]
+        chosen: list[int] = []
+        for pattern in ("\n" + needle, " " + needle, needle):
+            hits = np.setdiff1d(self._hits(pattern), chosen)
+            order = np.lexsort((hits, -self.popularity[hits]))
+            chosen += hits[order].tolist()
+            if len(chosen) >= n:
+                break
+        return np.array(chosen[:n] or self._alike(needle, n), np.int64)
+
+    def near(self, name: Any, n: int = 3) -> list[Any]:
+        """Labels (ids, where there are none) near to a name that is neither."""
+        rows = self.complete(str(name)[:80], n)
+        source = self.index.take(rows) if self.labels is None else self.labels[rows]
+        return list(source.tolist())
+
+    def prepare(self) -> None:
+        """Build what lookups need ahead of the first one."""
+        _ = self._text, self._by_name, self._letters
+
+    def _as_id(self, name: Any, text: bool) -> Any:
+        if isinstance(name, list):  # JSON has no tuples
+            return tuple(name)
+        if text and self.index.kind in ("range", "int"):
+            digits = name.strip().removeprefix("-")
+            return int(name) if digits.isdecimal() and len(digits) < 19 else name
+        return name
+
+    def _row_of_id(self, id: Any) -> int:
+        return int(self.index.find([id])[0]) if id in self.index else -1
+
+    def _hits(self, pattern: str) -> NDArray[np.int64]:
+        text, starts = self._text
+        places: list[int] = []
+        at = text.find(pattern)
+        while at >= 0 and len(places) < MAX_HITS:
+            places.append(at + 1 if pattern[0] == "\n" else at)
+            at = text.find(pattern, at + 1)
+        return np.unique(np.searchsorted(starts, places, side="right") - 1)
+
+    def _alike(self, needle: str, n: int) -> list[int]:
+        vectoriser, table, rows = self._letters
+        likeness = (table @ vectoriser.transform([needle]).T).toarray().ravel()
+        best = np.argsort(-likeness, kind="stable")[:n]
+        return list(rows[best[likeness[best] > NEAR]].tolist())
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return [_folded(name) for name in (self.index.ids if self.labels is None else self.labels).tolist()]
+
+    @cached_property
+    def _by_name(self) -> dict[str, int]:
+        """The first row of every name; numbers without titles have no names beside themselves."""
+        named = self.labels is not None or self.index.kind == "str"
+        return {name: row for row, name in reversed(list(enumerate(self._names)))} if named else {}
+
+    @cached_property
+    def _shared(self) -> dict[str, list[int]]:
+        """All rows of the names that several rows have."""
+        if len(self._by_name) == len(self):
+            return {}
+        rows: dict[str, list[int]] = {}
+        for row, name in enumerate(self._names):
+            rows.setdefault(name, []).append(row)
+        return {name: same for name, same in rows.items() if len(same) > 1}
+
+    @cached_property
+    def _text(self) -> tuple[str, NDArray[np.int64]]:
+        """All names in one text, a line each, and where each begins: one search is one scan."""
+        lengths = np.fromiter(map(len, self._names), np.int64, len(self))
+        starts = 1 + np.concatenate([[0], np.cumsum(lengths + 1)[:-1]])
+        return "\n" + "\n".join(self._names) + "\n", starts.astype(np.int64)
+
+    @cached_property
+    def _letters(self) -> tuple[Any, Any, NDArray[np.int64]]:
+        """Groups of two and three letters of every name, for near matches."""
+        from sklearn.feature_extraction.text import HashingVectorizer
+
+        rows = np.sort(np.argsort(-self.popularity, kind="stable")[:MAX_FUZZY])
+        vectoriser = HashingVectorizer(
+            analyzer="char_wb", ngram_range=(2, 3), n_features=2**18, alternate_sign=False, lowercase=False
+        )
+        return vectoriser, vectoriser.transform(self._names[row] for row in rows), rows
 
 
 def labels_of(labels: NDArray[Any] | None, positions: NDArray[Any]) -> NDArray[Any] | None:
@@ -78,3 +185,18 @@ def labels_of(labels: NDArray[Any] | None, positions: NDArray[Any]) -> NDArray[A
     taken: NDArray[Any] = labels.astype(object)[positions]
     taken[positions < 0] = None
     return taken
+
+
+def _folded(name: Any) -> str:
+    return " ".join(str(name).casefold().split())
+
+
+def rows_by_name(index: Index, labels: NDArray[Any] | None, given: Iterable[Any]) -> NDArray[np.int64]:
+    """`Names(index, labels).positions(given)`."""
+    return Names(index, labels).positions(given)
+
+
+def close_labels(wanted: Any, labels: Iterable[Any]) -> list[Any]:
+    """Up to three of the labels near to `wanted`."""
+    known = np.array(list(labels), object)
+    return Names(Index.range(len(known)), known).near(wanted)
