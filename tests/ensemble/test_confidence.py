@@ -164,3 +164,57 @@ def test_get_returns_objects_unchanged():
     agreement = Agreement()
     assert weights.get(agreement) is agreement
     assert isinstance(weights.get(np.ones((3, 2))), Given)
+
+
+class Own(weights.CellWeights):
+    """A formula of a user, who says nothing about it."""
+
+    def __init__(self, formula):
+        self.formula = formula
+
+    def _weights(self, P, observed, y):
+        return self.formula(P, observed, y)
+
+
+BUILT_IN = [Uniform(), Certainty(), Calibration(), Agreement(), LabelAware(), LabelMatch(), Reliability()]
+BUILT_IN += [LabelAware("calibration"), LabelMatch("reliability"), LabelAware(LabelMatch("agreement"))]
+
+
+@pytest.mark.parametrize("built_in", BUILT_IN, ids=repr)
+def test_a_formula_written_by_a_user_is_known_as_the_built_in_one(built_in):
+    own = Own(built_in._weights)
+    assert own.row_local == built_in.row_local
+    if built_in.row_local:
+        nobody = np.full(3, -1)
+        for y in (Y, nobody):
+            plain = built_in.compute(P, OBSERVED, nobody)
+            assert np.array_equal(own.without_labels().compute(P, OBSERVED, y), plain)
+            assert np.array_equal(built_in.without_labels().compute(P, OBSERVED, y), plain)
+
+
+def test_weights_that_see_no_label_are_their_own_without_labels():
+    for same in (Uniform(), Certainty(), Calibration(), Own(Certainty()._weights), Own(Calibration()._weights)):
+        assert same.without_labels() is same
+    free = Own(LabelAware()._weights).without_labels()
+    assert free.without_labels() is free
+    assert free.row_local
+
+
+def test_a_formula_that_suits_given_classifiers_only_says_so_itself():
+    class ByClassifier(Own):
+        row_local = True
+
+    formula = ByClassifier(lambda P, observed, y: np.array([1.0, 2.0]) * P)
+    assert not Own(formula.formula).row_local
+    assert formula.row_local
+    assert np.array_equal(formula.without_labels().compute(P, OBSERVED, Y), formula.compute(P, OBSERVED, Y))
+
+
+def test_constant_weights_and_weights_of_classifiers_say_so():
+    assert Uniform().constant == 1.0
+    assert Certainty().constant is None
+    assert Calibration().by_classifier
+    assert Given(np.ones(2)).by_classifier
+    assert not (Given(np.ones((3, 2))).by_classifier)
+    assert not (Certainty().by_classifier)
+    assert not Given(np.ones(2)).row_local

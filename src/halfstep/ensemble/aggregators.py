@@ -69,6 +69,13 @@ class Aggregator(ABC):
     def log_odds(self, design: Design) -> Floats:
         """(r,)."""
 
+    def linear(self, m: int, n_channels: int, form: str = "reconstructed") -> tuple[Floats, Floats] | None:
+        """(m,) weights of the scores and (n_channels,) intercepts, where log odds are linear in scores; None elsewhere.
+
+        form : that of the designs, one of `FORMS`.
+        """
+        return None
+
     def state(self) -> dict[str, Floats]:
         """The learned arrays by name; `restore` takes them back."""
         return {}
@@ -89,6 +96,10 @@ class MeanAggregator(Aggregator):
 
     def log_odds(self, design: Design) -> Floats:
         return logit(0.5 + design.mean / 4, 1e-6) if self.probabilities else design.mean
+
+    def linear(self, m: int, n_channels: int, form: str = "reconstructed") -> tuple[Floats, Floats]:
+        """Probabilities count by the tangent of their logit at 1/2."""
+        return np.full(m, 1 / m), np.zeros(n_channels)
 
 
 class WeightedAggregator(Aggregator):
@@ -163,7 +174,10 @@ class WeightedAggregator(Aggregator):
         finite = np.isfinite(penalty)
         return 0.5 * float(penalty[finite] @ (self.coefficients - prior)[finite] ** 2)
 
-    def linear(self, n_channels: int) -> tuple[Floats, Floats]:
+    def linear(self, m: int, n_channels: int, form: str = "reconstructed") -> tuple[Floats, Floats] | None:
+        return None if form == "latent" else self.on_scores(n_channels)
+
+    def on_scores(self, n_channels: int) -> tuple[Floats, Floats]:
         """(m,) weights of the scores and (n_channels,) intercepts, where deviations are scores minus their mean."""
         slope, w = self.coefficients[n_channels], self.coefficients[n_channels + 1 :]
         return slope / len(w) + w - w.mean(), self.coefficients[:n_channels]

@@ -252,12 +252,12 @@ class Factorisation:
     def aggregator_weights(self) -> Floats:
         """(m,) weights of the log odds in the aggregator of the loss."""
         assert self.labels is not None
-        return self.labels.aggregator.linear(self.columns.n_channels)[0]
+        return self.labels.aggregator.on_scores(self.columns.n_channels)[0]
 
     def label_vector(self) -> Floats:
         """(d,) v with u.v the aggregated log odds of a row with factors u."""
         assert self.labels is not None
-        w, intercepts = self.labels.aggregator.linear(self.columns.n_channels)
+        w, intercepts = self.labels.aggregator.on_scores(self.columns.n_channels)
         vector = self.scale.slope * (w @ self.classifier_factors.astype(np.float64))
         vector[: self.columns.n_channels] += intercepts + self.scale.shift * w.sum()
         return vector

@@ -35,7 +35,49 @@ __all__ = [
 
 
 class CellWeights(ABC):
-    """Weights c_ij >= 0 for instances i and classifiers j; 0 on missing cells, never NaN."""
+    """Weights c_ij >= 0 for instances i and classifiers j; 0 on missing cells, never NaN.
+
+    A subclass writes `_weights`. What else callers need to know is asked of that formula, on rows of no importance
+    (`_PROBE`); a subclass that knows better, or whose formula those rows do not suit, says so: `row_local = True`.
+    """
+
+    @property
+    def row_local(self) -> bool:
+        """Whether the weights of a row depend on that row alone, so that new rows get theirs in the same way.
+
+        Otherwise a new cell takes the mean weight of its classifier.
+        """
+        P, observed, y = _PROBE
+        try:
+            together = self.compute(P, observed, y)
+            alone = [self.compute(P[i : i + 1], observed[i : i + 1], y[i : i + 1])[0] for i in range(len(y))]
+        except Exception:  # whatever a formula cannot do with one row, it needs others
+            return False
+        return np.allclose(together, alone, rtol=1e-9, atol=0)
+
+    @property
+    def constant(self) -> float | None:
+        """The weight of every observed cell, where it is one number: then no matrix of weights is made."""
+        return None
+
+    @property
+    def by_classifier(self) -> bool:
+        """Whether unlabelled rows have one weight for each classifier, found from labelled rows alone."""
+        return False
+
+    def without_labels(self) -> CellWeights:
+        """The weights an instance would have if it had no label.
+
+        Weights that look at other rows stay as they are: there the labels of others count too.
+        """
+        return Unlabelled(self) if self.row_local and self._sees_labels() else self
+
+    def _sees_labels(self) -> bool:
+        P, observed, y = _PROBE
+        try:
+            return not np.array_equal(self.compute(P, observed, y), self.compute(P, observed, np.full_like(y, -1)))
+        except Exception:  # a formula for other rows than these
+            return True
 
     def compute(self, P: ArrayLike, observed: Mask, y: Codes) -> Floats:
         """(n, m) float64 weights.
@@ -63,6 +105,9 @@ class CellWeights(ABC):
 class Uniform(CellWeights):
     """c_ij = 1."""
 
+    row_local = True
+    constant = 1.0
+
     def _weights(self, P: Floats, observed: Mask, y: Codes) -> Floats:
         return np.ones_like(P)
 
@@ -72,6 +117,7 @@ class Certainty(CellWeights):
     """c_ij = max(|p_ij - 1/2|, floor). With the default floor 0 a prediction of 1/2 counts nothing."""
 
     floor: float = 0.0
+    row_local = True
 
     def __post_init__(self) -> None:
         _at_least_zero("floor", self.floor)
@@ -86,6 +132,9 @@ class Calibration(CellWeights):
 
     A classifier without a labelled cell takes the Brier score over all labelled cells.
     """
+
+    row_local = False
+    by_classifier = True
 
     def _weights(self, P: Floats, observed: Mask, y: Codes) -> Floats:
         seen = observed & (y >= 0)[:, None]
@@ -104,6 +153,8 @@ class Calibration(CellWeights):
 @dataclass(frozen=True)
 class Agreement(CellWeights):
     """c_ij = 1 - Var_j(p_ij), the variance of an instance's observed predictions (over their number)."""
+
+    row_local = True
 
     def _weights(self, P: Floats, observed: Mask, y: Codes) -> Floats:
         mean = _instance_mean(P, observed)
@@ -127,6 +178,13 @@ class LabelAware(CellWeights):
         _at_least_zero("alpha", self.alpha)
         get(self.base)
 
+    @property
+    def row_local(self) -> bool:
+        return get(self.base).row_local
+
+    def without_labels(self) -> CellWeights:
+        return get(self.base).without_labels()
+
     def _weights(self, P: Floats, observed: Mask, y: Codes) -> Floats:
         return get(self.base).compute(P, observed, y) * (1 + self.alpha * _match(P, y, 0.0))
 
@@ -139,6 +197,13 @@ class LabelMatch(CellWeights):
 
     def __post_init__(self) -> None:
         get(self.base)
+
+    @property
+    def row_local(self) -> bool:
+        return get(self.base).row_local
+
+    def without_labels(self) -> CellWeights:
+        return get(self.base).without_labels()
 
     def _weights(self, P: Floats, observed: Mask, y: Codes) -> Floats:
         return _match(P, y, get(self.base).compute(P, observed, y))
@@ -157,6 +222,7 @@ class Reliability(CellWeights):
     n_splits: int = 5
     C: float = 1.0
     seed: int = 0
+    row_local = False
 
     def __post_init__(self) -> None:
         if self.n_splits < 2:
@@ -213,6 +279,12 @@ class Given(CellWeights):
 
     array: NDArray[Any]
 
+    row_local = False
+
+    @property
+    def by_classifier(self) -> bool:
+        return np.ndim(self.array) <= 1
+
     def _weights(self, P: Floats, observed: Mask, y: Codes) -> Floats:
         try:
             weights = np.broadcast_to(np.asarray(self.array, dtype=np.float64), P.shape)
@@ -228,6 +300,20 @@ class Given(CellWeights):
                 f"weight[{i}, {j}] = {weights[i, j]:g} on an observed cell; it must be finite and at least 0"
             )
         return weights
+
+
+@dataclass(frozen=True)
+class Unlabelled(CellWeights):
+    """What `base` gives to rows without labels."""
+
+    base: CellWeights
+    row_local = True
+
+    def _weights(self, P: Floats, observed: Mask, y: Codes) -> Floats:
+        return self.base.compute(P, observed, np.full_like(y, -1))
+
+    def without_labels(self) -> CellWeights:
+        return self
 
 
 TABLE: dict[str, Callable[[], CellWeights]] = {
@@ -259,6 +345,17 @@ def get(weights: str | CellWeights | ArrayLike | None) -> CellWeights:
             f"weights must be one of {list(TABLE)}, an object of halfstep.ensemble.confidence, or an (n, m) array; "
             f"got {type(weights).__name__}"
         ) from error
+
+
+def _probe() -> tuple[Floats, Mask, Codes]:
+    """P, observed and y of a few rows: some labelled, some with a missing cell."""
+    P = np.random.default_rng(0).random((6, 4))
+    observed = np.ones_like(P, dtype=bool)
+    observed[[1, 4], [2, 0]] = False
+    return P, observed, np.array([0, 1, -1, 1, 0, -1])
+
+
+_PROBE = _probe()
 
 
 def _match(P: Floats, y: Codes, unlabelled: Floats | float) -> Floats:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from halfstep.core.arrays import Codes, Floats
-from halfstep.ensemble.aggregators import MeanAggregator, WeightedAggregator
 from halfstep.ensemble.factors import FusionFactors
 from halfstep.ensemble.fusion import Fusion
 from halfstep.ensemble.inputs import expand_labels
@@ -103,10 +102,9 @@ def classifier_weights(factors: FusionFactors, fusion: Fusion) -> Floats:
     on (up to 2,000 of) the fitted instances.
     """
     m, aggregator = len(factors.classifier_factors), fusion.aggregator
-    if isinstance(aggregator, MeanAggregator):
-        return np.full(m, 1 / m)
-    if isinstance(aggregator, WeightedAggregator) and fusion.form != "latent":
-        return aggregator.linear(fusion.n_channels)[0]
+    linear = aggregator.linear(m, fusion.n_channels, fusion.form)
+    if linear is not None:
+        return linear[0]
     sample = np.unique(np.linspace(0, len(factors.row_factors) - 1, 2000).astype(int))
     design = factors.design(sample, fusion.form)
     answer = aggregator.log_odds(design)
