@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 from halfstep import losses
 from halfstep.core import oracle
+from halfstep.core.loop import measure
 from halfstep.engine import LocalEngine, Solver, alternate
 
 from ..contract.engine import coordinates, dense_objective, random_problem
@@ -88,3 +89,26 @@ def test_verbose_prints_a_line_for_each_sweep(capsys):
 def test_quiet_says_nothing(capsys):
     alternate(session(), max_iter=2, tol=0)
     assert "".join(capsys.readouterr()) == ""
+
+
+def test_the_record_is_what_the_fit_measures():
+    run = session()
+
+    def twice(sums):
+        record = measure(run, sums)
+        return record | {"objective": 2 * record["objective"], "doubled": True}
+
+    plain = alternate(session(), max_iter=3, tol=0, last=0)
+    outcome = alternate(run, max_iter=3, tol=0, last=0, measured=twice)
+    assert [r["objective"] for r in outcome.history] == [2 * r["objective"] for r in plain.history]
+    assert outcome.objective == 2 * plain.objective
+    assert all(record["doubled"] for record in outcome.history)
+    assert run.past is outcome.history  # a session knows the sweeps it made
+
+
+def test_rows_are_solved_to_a_fifth_of_what_the_last_sweep_gained():
+    solver = Solver(tolerance=1e-2, settled=1e-4)
+    assert solver.after([]).tolerance == solver.after([{"objective": 9.0}]).tolerance == 1e-2
+    for before, now, expected in ((2.0, 1.0, 1e-2), (1.01, 1.0, 2e-3), (1.0, 1.0, 1e-4), (1.0, 0.0, 1e-4)):
+        assert solver.after([{"objective": before}, {"objective": now}]).tolerance == pytest.approx(expected)
+    assert Solver(tolerance=0.3).after([{"objective": 1.0}] * 3).tolerance == 0.3

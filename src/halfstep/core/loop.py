@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from tqdm.auto import tqdm
@@ -22,7 +23,7 @@ class Session(Protocol):
 
     problem: Problem
     past: Sequence[Record]
-    """Sweeps made before this session was opened: a fit that is resumed."""
+    """Sweeps made so far: those before the session was opened, where a fit is resumed, then what the loop records."""
     callbacks: Sequence[Callback]
     """What the session itself does after a sweep, such as a checkpoint."""
 
@@ -50,6 +51,7 @@ def alternate(
     last: int | None = None,
     max_seconds: float | None = None,
     callbacks: Sequence[Callback] = (),
+    measured: Callable[[dict[str, float]], Record] | None = None,
     verbose: int | bool = False,
     keep_on_interrupt: bool = False,
     label: str = "fit",
@@ -58,14 +60,17 @@ def alternate(
 
     last : a side that is solved once more at the end if the order does not end with it, so that its rows are optimal.
     max_seconds : no sweep is begun after that many seconds.
+    measured : the record of a sweep from the sums of its last half-step, `objective` in it; None is `measure`.
     keep_on_interrupt : Ctrl-C ends the loop after the last finished half-step instead of raising.
     """
-    outcome = Outcome(list(session.past), session.past[-1]["objective"] if session.past else math.inf)
-    outcome.converged = settled(outcome.history, tol)
-    begun = time.perf_counter() - (session.past[-1]["seconds"] if session.past else 0.0)
+    measured = measured or partial(measure, session)
+    past = list(session.past)
+    outcome = Outcome(past, past[-1]["objective"] if past else math.inf, settled(past, tol))
+    session.past = outcome.history
+    begun = time.perf_counter() - (past[-1]["seconds"] if past else 0.0)
     bar = tqdm(
         total=max_iter,
-        initial=len(session.past),
+        initial=len(past),
         desc=label,
         unit="sweep",
         delay=0 if verbose else 2,
@@ -74,12 +79,11 @@ def alternate(
     )
     with bar:
         try:
-            for iteration in range(len(session.past), 0 if outcome.converged else max_iter):
+            for iteration in range(len(past), 0 if outcome.converged else max_iter):
                 for side in order[:-1]:
                     session.half_step(side)
                 sums = session.half_step(order[-1], evaluate=True)
-                record = measure(session, sums)
-                record |= {"iteration": iteration + 1, "seconds": time.perf_counter() - begun}
+                record = measured(sums) | {"iteration": iteration + 1, "seconds": time.perf_counter() - begun}
                 outcome.history.append(record)
                 outcome.objective = record["objective"]
                 bar.update()
@@ -100,7 +104,7 @@ def alternate(
     if last is not None and last != order[-1] and outcome.history:
         sums = session.half_step(last, evaluate=True)
         record = outcome.history[-1]
-        record |= measure(session, sums) | {"seconds": time.perf_counter() - begun}
+        record |= measured(sums) | {"seconds": time.perf_counter() - begun}
         outcome.objective = record["objective"]
     return outcome
 

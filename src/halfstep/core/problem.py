@@ -8,7 +8,8 @@ with z = u_i . v_j over all columns, pinned ones included; penalties run over th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,15 @@ class Solver:
         gradients stopped by `tolerance`; "subspace" solves blocks of `block` columns in turn.
     tolerance : relative residual (cg), relative duality gap (PLQ losses) or relative decrement (smooth losses).
     max_steps : bound on inner iterations.
+    settled : None, or the tolerance of rows when a fit has settled: before that, rows are worth solving to a fifth of
+        what the last sweep gained, and to `tolerance` at first.
     """
 
     method: str = "exact"
     tolerance: float = 1e-4
     max_steps: int = 1000
     block: int = 64
+    settled: float | None = None
 
     def __post_init__(self) -> None:
         one_of("solver", self.method, METHODS)
@@ -43,6 +47,14 @@ class Solver:
     def reads_old_rows(self) -> bool:
         """Whether a quadratic row is solved from where it was."""
         return self.method in ("cg", "subspace")
+
+    def after(self, past: Sequence[Mapping[str, float]]) -> Solver:
+        """How rows are solved in the sweep that follows those recorded."""
+        if self.settled is None or len(past) < 2:
+            return self
+        before, now = past[-2]["objective"], past[-1]["objective"]
+        gain = (before - now) / abs(now) if now else 0.0
+        return replace(self, tolerance=min(max(gain / 5, self.settled), self.tolerance))
 
 
 @dataclass(frozen=True)

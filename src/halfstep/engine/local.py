@@ -80,7 +80,7 @@ class LocalSession:
             side,
             self.factors[side],
             self.factors[1 - side],
-            self.solver,
+            self.solver.after(self.past),
             gram=self.gram(1 - side) if w0 > 0 else None,
             spectrum=spectrum,
             duals=self._duals[side],

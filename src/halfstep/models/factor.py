@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -89,15 +89,16 @@ class FactorModel(Recommender, OnCluster, BaseEstimator, ABC):  # type: ignore[m
         """The engine that runs half-steps."""
         return self.engine or LocalEngine(self.n_threads)
 
-    def _alternate(self, session: Session, also: Sequence[Callback] = (), **options: Any) -> Outcome:
-        """The loop, users solved last; callbacks of the fit itself follow those of the caller."""
+    def _alternate(self, session: Session, measured: Callable[[dict[str, float]], Record], **options: Any) -> Outcome:
+        """The loop, users solved last."""
         return alternate(
             session,
             max_iter=self.max_iter,
             tol=self.tol,
             last=0,
             max_seconds=self.max_seconds,
-            callbacks=[*self.callbacks, *also],
+            callbacks=self.callbacks,
+            measured=measured,
             verbose=self.verbose,
             label=self._kind,
             **options,

@@ -17,7 +17,7 @@ from halfstep.apps.plots import PLQMFPlots
 from halfstep.core import losses
 from halfstep.core.cells import Observations
 from halfstep.core.initial import seed_from
-from halfstep.core.loop import Callback
+from halfstep.core.loop import Callback, Record, measure
 from halfstep.data.files import Saved
 from halfstep.data.frames import pairs_from
 from halfstep.data.ids import encode
@@ -32,7 +32,6 @@ from halfstep.models.ratings import (
     LAST_GAP,
     Layout,
     RatingStart,
-    Tightening,
     checked_weights,
     penalties,
     same_length,
@@ -205,9 +204,13 @@ class PLQMF(PLQMFPlots, FactorModel):
 
     def _solved(self, session: Any, total_weight: float, classes: NDArray[Any] | None) -> Outcome:
         """The loop; every record gets the mean of phi over pairs."""
-        outcome = self._alternate(session, [Tightening(session)] if self.row_tol is None else [])
         scale = self.C_ * total_weight
-        outcome.history = [record | {"mean_loss": record["data"] / scale} for record in outcome.history]
+
+        def measured(sums: dict[str, float]) -> Record:
+            record = measure(session, sums)
+            return record | {"mean_loss": record["data"] / scale}
+
+        outcome = self._alternate(session, measured)
         if classes is not None:
             self.classes_ = classes
         return outcome
@@ -388,7 +391,7 @@ class PLQMF(PLQMFPlots, FactorModel):
         return Problem(cells, (user, item), self._loss())
 
     def _solver(self) -> Solver:
-        return Solver(tolerance=FIRST_GAP if self.row_tol is None else self.row_tol)
+        return Solver(tolerance=FIRST_GAP, settled=LAST_GAP) if self.row_tol is None else Solver(tolerance=self.row_tol)
 
     def _start(self) -> RatingStart:
         seed = seed_from(self.random_state)

@@ -5,7 +5,6 @@ Fits nothing.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfstep.core.initial import random_rows
-from halfstep.core.loop import Record
-from halfstep.engine import Side, Solver
+from halfstep.engine import Side
 from halfstep.errors import check_number
 
 FIRST_GAP, LAST_GAP = 1e-2, 1e-4
@@ -140,20 +138,6 @@ class RatingStart:
         factors = random_rows(self.seed, side, first, last, self.layout.rank, self.dtype)
         factors *= np.asarray(self.scale, self.dtype)
         return self.layout.rows(side, np.abs(factors) if self.nonnegative else factors)
-
-
-class Tightening:
-    """After every sweep: rows are worth solving to a share of what the sweep gained."""
-
-    def __init__(self, session: Any) -> None:
-        self.session, self.objective = session, math.inf
-        for record in session.past:  # a resumed fit goes on as tightly as it was
-            self(record)
-
-    def __call__(self, record: Record) -> None:
-        gain = (self.objective - record["objective"]) / abs(record["objective"])
-        self.objective = record["objective"]
-        self.session.solver = Solver(tolerance=min(max(gain / 5, LAST_GAP), FIRST_GAP))
 
 
 def checked_weights(given: ArrayLike | None, n: int) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from halfstep.apps.plots import WALSPlots
 from halfstep.core import losses
 from halfstep.core.cells import Observations
 from halfstep.core.initial import INITS, seed_from
-from halfstep.core.loop import Callback, measure
+from halfstep.core.loop import Callback, Record, Session, measure
 from halfstep.core.problem import METHODS, scaled_penalty
 from halfstep.data.inputs import read_table
 from halfstep.data.tables import Table, from_saved, merge, to_arrays
@@ -148,14 +148,15 @@ class WALS(WALSPlots, FoldIn):
         for restart in range(self.n_init):
             factors, order = self._start(engine, table, seed + restart)
             session = engine.open(problem, factors, Solver(self.solver))
-            outcome = self._alternate(session, order=order, keep_on_interrupt=keep_on_interrupt)
+            outcome = self._alternate(
+                session, partial(_measured, session), order=order, keep_on_interrupt=keep_on_interrupt
+            )
             if best is None or outcome.objective < best[0].objective:
                 best = outcome, session
             if outcome.interrupted:
                 break
         assert best is not None
         outcome, session = best
-        outcome.history = [record | {"error_reduction": 1.0 - record["rmse"]} for record in outcome.history]
         if engine.distributed:
             self._set_on_cluster(engine, table, session, self._problem)
             self._set_outcome(outcome)
@@ -295,6 +296,11 @@ class WALS(WALSPlots, FoldIn):
 
     def _cells_to_save(self) -> dict[str, NDArray[Any]]:
         return to_arrays(self._table(), self._number())
+
+
+def _measured(session: Session, sums: dict[str, float]) -> Record:
+    record = measure(session, sums)
+    return record | {"error_reduction": 1.0 - record["rmse"]}
 
 
 def _grown(factors: NDArray[Any], n: int) -> NDArray[Any]:

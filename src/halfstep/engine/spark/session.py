@@ -114,7 +114,7 @@ class DistributedSession:
             layout=own.layout,
             loss=self.problem.loss,
             background=self.problem.background,
-            solver=self.solver,
+            solver=self.solver.after(self.past),
             d=self.d,
             dtype=self.dtype,
             gram=other.gram if self.problem.background > 0 else None,
