@@ -13,7 +13,7 @@ _NAMES = {
     "CFEnsembleCV": "halfstep.ensemble",
     "PLQMF": "halfstep.models.plqmf",
     "WALS": "halfstep.models.wals",
-    "load": "halfstep.data.files",
+    "load": "halfstep.kinds",
     "show_config": "halfstep.config",
 }
 _MODULES = ("baselines", "datasets", "engine", "evaluate", "losses", "metrics", "weights")

@@ -15,8 +15,9 @@ from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load_file, save_file
 
 from halfstep.data import files as persistence
-from halfstep.data.files import ModelFileError, atomic_write, load, read, register_codec, save
+from halfstep.data.files import ModelFileError, atomic_write, read, register_codec, save
 from halfstep.data.ids import Index
+from halfstep.kinds import load
 
 DTYPES = ["float32", "float64", "int32", "int64", "bool", "uint8"]
 reuse_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)

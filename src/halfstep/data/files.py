@@ -9,7 +9,6 @@ kind of estimator, the library version, the parameters, and for every tensor its
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 import mmap as memory
@@ -32,15 +31,9 @@ from safetensors.numpy import save_file
 from halfstep.data.codecs import from_json, register_codec, to_json
 from halfstep.data.ids import Index
 
-__all__ = ["ESTIMATORS", "ModelFileError", "Saved", "atomic_write", "load", "read", "register_codec", "save"]
+__all__ = ["ModelFileError", "Saved", "atomic_write", "read", "register_codec", "save"]
 
 SCHEMA = 1
-ESTIMATORS: dict[str, str] = {
-    "WALS": "halfstep.models.wals:WALS",
-    "PLQMF": "halfstep.models.plqmf:PLQMF",
-    "CFEnsemble": "halfstep.ensemble:CFEnsemble",
-    "CFEnsembleCV": "halfstep.ensemble:CFEnsembleCV",
-}
 _DTYPES = {
     **{"F16": np.float16, "F32": np.float32, "F64": np.float64, "BOOL": np.bool_},
     **{"I8": np.int8, "I16": np.int16, "I32": np.int32, "I64": np.int64},
@@ -144,7 +137,7 @@ def save(
 ) -> None:
     """Write a model as one safetensors file, atomically. Equal models give equal bytes.
 
-    kind : name of the estimator, a key of `ESTIMATORS` for `load` to find it
+    kind : name of the estimator, a key of `kinds.ESTIMATORS` for `load` to find it
     params, meta : JSON-able, or of types with a codec
     arrays : tensors of any shape; float, int, uint or bool
     indexes : ids by the name of their side
@@ -272,12 +265,3 @@ def _map_tensors(path: Path) -> dict[str, NDArray[Any]]:
         flat = np.frombuffer(mapped, dtype, math.prod(shape), start + entry["data_offsets"][0])
         tensors[name] = flat.reshape(shape) if flat.flags.aligned else flat.reshape(shape).copy()
     return tensors
-
-
-def load(path: str | os.PathLike[str], mmap: bool = False) -> Any:
-    """Any saved model back, as the estimator that saved it. `mmap=True` lets processes share its arrays."""
-    saved = read(path, mmap=mmap)
-    if saved.kind not in ESTIMATORS:
-        raise ModelFileError(f"{saved.path} holds a {saved.kind!r}; known estimators are {list(ESTIMATORS)}")
-    module, name = ESTIMATORS[saved.kind].split(":")
-    return getattr(importlib.import_module(module), name)._from_saved(saved)

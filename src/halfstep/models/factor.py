@@ -46,7 +46,7 @@ class FactorModel(Recommender, OnCluster, BaseEstimator, ABC):  # type: ignore[m
     converged_: bool
 
     _kind: ClassVar[str]
-    """Under which name of `persistence.ESTIMATORS` the model is saved."""
+    """Under which name of `kinds.ESTIMATORS` the model is saved."""
     _tensors: ClassVar[tuple[str, str]]
     """What the rows of users and of items are called in a model file."""
 

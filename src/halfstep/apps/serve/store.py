@@ -19,7 +19,7 @@ from halfstep.apps.serve.problems import Problem
 from halfstep.apps.serve.ranking import Ranking
 from halfstep.apps.serve.rating import Rating
 from halfstep.apps.serve.settings import Settings
-from halfstep.data import files as persistence
+from halfstep.kinds import load
 from halfstep.models.recommend import Recommender
 
 
@@ -119,7 +119,7 @@ class Store:
 
     def _load(self) -> Served:
         # One process reads the file and checks every byte. Several map it, to hold it in memory once.
-        model = persistence.load(self.path, mmap=self.settings.workers > 1)
+        model = load(self.path, mmap=self.settings.workers > 1)
         if "n_threads" in model.get_params(deep=False):
             model.set_params(n_threads=self.settings.threads)
         served = Served.of(model, self.settings)
