@@ -82,7 +82,9 @@ def test_a_named_column_is_not_detected_for_another_role():
 
 def test_missing_columns_list_what_there_is():
     frame = pd.DataFrame({"who": [1], "item": [2]})
-    with pytest.raises(ValueError, match=r"no column looks like the user; the frame has \['who', 'item'\]: pass user="):
+    with pytest.raises(
+        ValueError, match=r"no column looks like the user; the columns are \['who', 'item'\]: pass user="
+    ):
         interactions_from_frame(frame)
     with pytest.raises(ValueError, match=r"user='whom' is not a column.*Did you mean 'who'\?"):
         interactions_from_frame(frame, user="whom")

@@ -243,7 +243,7 @@ def test_errors_say_what_to_do(tmp_path: Path) -> None:
         read_interactions(COLUMNS, user="userid")
     with pytest.raises(ValueError, match=r"no column looks like the item; the columns are \['user', 'thing'\].*item="):
         read_interactions({"user": [1], "thing": [2]})
-    with pytest.raises(ValueError, match="user and item are both 'user'"):
+    with pytest.raises(ValueError, match="item='user' is also the user; name two different columns"):
         read_interactions({"user": [1], "thing": [2]}, user="user", item="user")
     with pytest.raises(ValueError, match=r"different lengths: \{'user': 1, 'item': 2\}"):
         read_interactions({"user": [1], "item": [2, 3]})

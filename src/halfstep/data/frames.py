@@ -1,7 +1,6 @@
 """Columns out of any frame: pandas, polars (eager or lazy), pyarrow, through narwhals.
 
-Knows which column names people use for users, items, weights and times. Must not know models, nor row
-numbers: `ids.encode` turns ids into those.
+Must not know models, nor row numbers: `ids.encode` turns ids into those. `columns.py` says which column is which.
 """
 
 from __future__ import annotations
@@ -13,30 +12,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from halfstep.errors import close_matches
-
-Role = Literal["user", "item", "weight", "timestamp"]
-
-# Names that are recognised, best first, compared in lower case without "_", "-", "." and spaces.
-RECOGNISED: dict[Role, tuple[str, ...]] = {
-    "user": (
-        *("user", "userid", "useridx", "uid", "username", "customer", "customerid", "member", "memberid"),
-        *("visitor", "visitorid", "account", "accountid", "session", "sessionid", "reviewer", "reviewerid"),
-        *("occupation", "occupationid", "occupationuri", "occupationtitle", "position", "positionid"),
-        *("job", "jobid", "jobtitle", "person", "personid", "instance", "instanceid"),
-    ),
-    "item": (
-        *("item", "itemid", "itemidx", "iid", "movie", "movieid", "product", "productid", "asin"),
-        *("skill", "skillid", "skilluri", "skillname", "track", "trackid", "song", "songid", "artist"),
-        *("artistid", "book", "bookid", "isbn", "article", "articleid", "sku", "listing", "listingid"),
-        *("element", "elementid", "elementname", "classifier", "classifierid"),
-    ),
-    "weight": (
-        *("weight", "weights", "rating", "ratings", "value", "count", "counts", "clicks", "score", "stars"),
-        *("plays", "playcount", "views", "purchases", "quantity", "importance", "strength"),
-    ),
-    "timestamp": ("timestamp", "time", "date", "datetime", "ts", "unixtime", "createdat", "eventtime"),
-}
+from halfstep.data.columns import choose_columns, detect
 
 
 @dataclass(frozen=True)
@@ -53,7 +29,7 @@ class Columns:
     items: Any
     weights: NDArray[Any] | None
     timestamps: NDArray[Any] | None
-    names: dict[Role, str]
+    names: dict[str, str]
 
 
 def is_frame(obj: object) -> bool:
@@ -70,14 +46,12 @@ def interactions_from_frame(
 ) -> Columns:
     """Pick the columns of an interaction table with n rows.
 
-    A column is named by its argument, or detected from common names (`RECOGNISED`; case, "_" and spaces do
+    A column is named by its argument, or detected from common names (`columns.RECOGNISED`; case, "_" and spaces do
     not matter). `weight=False` and `timestamp=False` leave a column out that would be detected. Only the
     columns taken are collected from a lazy frame.
     """
     table = _table(frame, "frame")
-    asked: dict[Role, str | Literal[False] | None] = {
-        "user": user, "item": item, "weight": weight, "timestamp": timestamp,
-    }  # fmt: skip
+    asked = {"user": user, "item": item, "weight": weight, "timestamp": timestamp}
     names = choose_columns(asked, table.collect_schema().names())
     eager = _collect(table.select(list(names.values())))
     return Columns(
@@ -98,9 +72,8 @@ def pairs_from(X: Any) -> tuple[Any, Any]:
     if is_frame(X):
         table = _table(X, "X")
         found = table.collect_schema().names()
-        by_name = {role: _detect(role, found) for role in ("user", "item")}
-        chosen = [name for name in by_name.values() if name is not None]
-        if len(set(chosen)) < 2:
+        chosen = [detect("user", found), detect("item", found)]
+        if None in chosen:
             if len(found) != 2:
                 raise ValueError(
                     f"X must have two columns, user and item, or columns with such names; it has {found}: "
@@ -132,38 +105,6 @@ def _table(frame: Any, argument: str) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
 
 def _collect(table: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
     return table.collect() if isinstance(table, nw.LazyFrame) else table
-
-
-def choose_columns(asked: dict[Role, str | Literal[False] | None], found: list[str]) -> dict[Role, str]:
-    """The column of each role; roles that are optional and absent are left out."""
-    names: dict[Role, str] = {}
-    for role, column in asked.items():
-        if column is False:
-            continue
-        if column is not None and column not in found:
-            near = close_matches(column, found, 1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"{role}={column!r} is not a column; the frame has {found}.{hint}")
-        free = [name for name in found if name not in [*names.values(), *asked.values()]]
-        chosen = column or _detect(role, free)
-        if chosen is not None:
-            if chosen in names.values():
-                other = next(taken for taken, name in names.items() if name == chosen)
-                raise ValueError(f"{role}={chosen!r} is also the {other}; name two different columns")
-            names[role] = chosen
-        elif role in ("user", "item"):
-            raise ValueError(f"no column looks like the {role}; the frame has {found}: pass {role}= with one of them")
-    return names
-
-
-def _detect(role: Role, columns: list[str]) -> str | None:
-    """The column with the best recognised name, the first one of equals."""
-    plain = {_letters(name): name for name in reversed(columns)}
-    return next((plain[name] for name in RECOGNISED[role] if name in plain), None)
-
-
-def _letters(name: str) -> str:
-    return str(name).casefold().translate({ord(mark): None for mark in "_-. "})
 
 
 def _weights(series: nw.Series[Any]) -> NDArray[Any]:

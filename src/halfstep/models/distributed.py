@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from halfstep.core.cells import Observations
 from halfstep.core.losses import Loss
 from halfstep.core.problem import Problem, Solver
-from halfstep.data.frames import choose_columns
+from halfstep.data.columns import choose_columns
 from halfstep.data.ids import Index
 from halfstep.data.tables import Table
 from halfstep.engine.spark import SparkEngine

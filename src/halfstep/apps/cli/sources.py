@@ -18,11 +18,12 @@ from rich.markup import escape
 from halfstep.apps.cli.console import say, working
 from halfstep.data import datasets
 from halfstep.data import files as persistence
+from halfstep.data.columns import choose_columns
 from halfstep.data.datasets._sources import read_columns
 from halfstep.data.datasets.interactions import Interactions
-from halfstep.data.datasets.read import choose_columns
 from halfstep.data.names import close_labels
 from halfstep.errors import UnknownIdError, close_matches
+from halfstep.kinds import load
 
 SAMPLE = "sample"
 
@@ -106,7 +107,7 @@ def read_ratings(
     given = {"user": user, "item": item, "weight": rating}
     with working(f"reading {escape(data)}"):
         columns, report, name = read_columns(
-            _existing(data), lambda names: choose_columns(names, given), delimiter=None, engine=None
+            _existing(data), lambda names: choose_columns(given, names), delimiter=None, engine=None
         )
     if "weight" not in columns:
         raise ValueError(f"{name} has no column that looks like the rating; say which: --rating NAME")
@@ -128,7 +129,7 @@ def load_model(path: Path, *kinds: str) -> Any:
         kind = persistence.read(path, mmap=True).kind
         if kind not in kinds:
             raise ValueError(f"{path} holds a {kind}; this command needs {' or '.join(kinds)}")
-    return persistence.load(path)
+    return load(path)
 
 
 def find_id(text: str, ids: NDArray[Any], labels: NDArray[Any] | None, side: str) -> Any:
