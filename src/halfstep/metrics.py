@@ -15,11 +15,14 @@ of relevant items. `k=None` means the whole width of `ranked`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+
+from halfstep.errors import one_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
@@ -123,6 +126,46 @@ def popularity_bias(ranked: npt.ArrayLike, relevant: Any, item_counts: npt.Array
     wanted = np.add.reduceat(percentile[judged.relevant.indices], judged.relevant.indptr[:-1])
     bias = _mean_over_items(judged.ranked, percentile) - wanted / judged.n_relevant
     return np.where((judged.ranked >= 0).any(axis=1), bias, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationBins:
+    """Predictions and what was observed, in bins that are not empty.
+
+    predicted, observed, count (k,) : means and number of the values of each bin. place (n,) : the bin of each value.
+    """
+
+    predicted: Floats
+    observed: Floats
+    count: Floats
+    place: Ints
+
+    @property
+    def error(self) -> float:
+        """Expected calibration error: the mean gap of predicted and observed, weighted by bin size; NaN of none."""
+        gaps = np.abs(self.predicted - self.observed)
+        return float(np.average(gaps, weights=self.count)) if len(gaps) else float("nan")
+
+
+def calibration_bins(
+    predicted: npt.ArrayLike, observed: npt.ArrayLike, n_bins: int = 10, *, equal: str = "width"
+) -> CalibrationBins:
+    """What was observed where a model predicted so much. `observed` are labels 0 and 1, or any numbers.
+
+    equal : "width", bins of [0, 1]; or "count", as many values in each bin, whatever they are.
+    """
+    one_of("equal", equal, ("width", "count"))
+    p, y = np.asarray(predicted, np.float64), np.asarray(observed, np.float64)
+    if p.ndim != 1 or p.shape != y.shape:
+        raise ValueError(f"predicted has shape {p.shape} and observed {y.shape}; give one number of both for each row.")
+    if equal == "width":
+        place = np.unique(np.clip((p * n_bins).astype(int), 0, n_bins - 1), return_inverse=True)[1]
+    else:
+        place = np.empty(len(p), int)
+        for k, part in enumerate(np.array_split(np.argsort(p, kind="stable"), max(1, min(n_bins, len(p))))):
+            place[part] = k
+    count = np.bincount(place)
+    return CalibrationBins(np.bincount(place, p) / count, np.bincount(place, y) / count, count.astype(float), place)
 
 
 def users_with_relevant(relevant: Any) -> npt.NDArray[np.intp]:

@@ -16,9 +16,10 @@ from halfstep.apps.report import Figure, Page, Prose, Table, chapter, write_repo
 from halfstep.apps.report.build import _risen
 from halfstep.apps.report.charts import estimates, histogram, lines, point_map
 from halfstep.apps.report.svg import Scale
-from halfstep.apps.report.views import clustered_order, flat_map, in_bins, reliability
 from halfstep.data.datasets import load_sample_skills, make_predictions, make_ratings
 from halfstep.ensemble import CFEnsemble
+from halfstep.figures.plane import flat_map
+from halfstep.figures.views import clustered_order, in_bins
 from halfstep.judge import evaluate
 from halfstep.models.plqmf import PLQMF
 
@@ -246,14 +247,6 @@ def test_prose_is_escaped_and_backticks_are_code():
     assert "a &lt;b&gt; and <code>x &lt; 1</code>" in page.html()
     assert Prose("x").kind == "prose"
     assert Figure("", "", "").points is None
-
-
-def test_reliability_of_a_calibrated_forecast_lies_on_the_diagonal():
-    rng = np.random.default_rng(0)
-    p = rng.random(20_000)
-    curve = reliability(p, rng.random(20_000) < p)
-    np.testing.assert_allclose(curve["predicted"], curve["observed"], atol=0.03)
-    assert curve["n"].sum() == 20_000
 
 
 def test_bins_report_the_share_below():

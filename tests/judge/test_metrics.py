@@ -203,3 +203,32 @@ def test_bad_counts_are_named():
         metrics.novelty([[0]], [[5, 1]], n_users=9)
     with pytest.raises(ValueError, match=r"item_counts has 2 entries but relevant has 3 items"):
         metrics.popularity_bias([[0]], GOOD, [1, 2])
+
+
+@pytest.mark.parametrize("equal", ["width", "count"])
+def test_bins_of_a_calibrated_forecast_lie_on_the_diagonal(equal):
+    random = np.random.default_rng(0)
+    p = random.random(20_000)
+    bins = metrics.calibration_bins(p, random.random(20_000) < p, equal=equal)
+    np.testing.assert_allclose(bins.predicted, bins.observed, atol=0.03)
+    assert bins.count.sum() == 20_000
+    assert bins.error == pytest.approx(0, abs=0.02)
+    assert (np.bincount(bins.place) == bins.count).all()
+
+
+def test_bins_by_hand():
+    p, y = [0.05, 0.1, 0.95, 1.0], [0, 1, 1, 1]
+    wide = metrics.calibration_bins(p, y, 2)
+    assert wide.predicted.tolist() == pytest.approx([0.075, 0.975])
+    assert wide.observed.tolist() == [0.5, 1.0]
+    assert wide.error == pytest.approx((2 * 0.425 + 2 * 0.025) / 4)
+    assert metrics.calibration_bins(p, y, 10).count.tolist() == [1, 1, 2]  # empty bins are left out
+    assert metrics.calibration_bins([7.0, 3.0, 5.0], [1, 2, 3], 3, equal="count").place.tolist() == [2, 0, 1]
+    assert not len(metrics.calibration_bins([], []).count)
+
+
+def test_bins_refuse_what_does_not_match():
+    with pytest.raises(ValueError, match=r"predicted has shape \(2,\) and observed \(1,\)"):
+        metrics.calibration_bins([0.1, 0.2], [1])
+    with pytest.raises(ValueError, match="equal='size' is not known"):
+        metrics.calibration_bins([0.1], [1], equal="size")

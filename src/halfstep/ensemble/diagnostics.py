@@ -12,6 +12,7 @@ from halfstep.ensemble.factors import FusionFactors
 from halfstep.ensemble.fusion import Fusion
 from halfstep.ensemble.inputs import expand_labels
 from halfstep.ensemble.predictions import expit
+from halfstep.metrics import calibration_bins
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,9 +115,5 @@ def classifier_weights(factors: FusionFactors, fusion: Fusion) -> Floats:
 
 def calibration_curve(positive: Floats, truth: Floats, bins: int = 10) -> dict[str, Floats]:
     """Mean prediction, mean truth and count of each equally wide bin that is not empty."""
-    place = np.minimum((positive * bins).astype(int), bins - 1)
-    count = np.bincount(place, minlength=bins)
-    kept = count > 0
-    predicted = np.bincount(place, positive, bins)[kept] / count[kept]
-    observed = np.bincount(place, truth, bins)[kept] / count[kept]
-    return {"predicted": predicted, "observed": observed, "count": count[kept].astype(np.float64)}
+    found = calibration_bins(positive, truth, bins)
+    return {"predicted": found.predicted, "observed": found.observed, "count": found.count}

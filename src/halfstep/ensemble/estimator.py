@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from halfstep.apps.plots import EnsemblePlots
 from halfstep.core.arrays import Floats
 from halfstep.core.initial import seed_from
 from halfstep.core.loop import Callback
@@ -31,12 +30,13 @@ from halfstep.ensemble.parameters import ParametersMixin
 from halfstep.ensemble.predictions import CLIP, expit
 from halfstep.ensemble.spark import OnSparkMixin, is_spark_frame
 from halfstep.ensemble.storing import StoringMixin
+from halfstep.figures.shown import ShownEnsemble
 
 SOLVERS = ("exact", "als")
 
 
 class CFEnsemble(  # type: ignore[misc]
-    EnsemblePlots,
+    ShownEnsemble,
     ParametersMixin,
     FittingMixin,
     OnSparkMixin,

@@ -13,7 +13,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from halfstep import _core
-from halfstep.apps.plots import PLQMFPlots
 from halfstep.core import losses
 from halfstep.core.cells import Observations
 from halfstep.core.initial import seed_from
@@ -25,6 +24,7 @@ from halfstep.data.tables import Table, pattern_from_saved
 from halfstep.engine import Outcome, Problem, Solver
 from halfstep.engine.local import solve_rows, thread_count
 from halfstep.errors import check_number
+from halfstep.figures.shown import ShownRatings
 from halfstep.models.answers import Ranking
 from halfstep.models.factor import FactorModel
 from halfstep.models.ratings import (
@@ -55,7 +55,7 @@ def _is_logistic(model: PLQMF) -> bool:
     return isinstance(model._loss(), losses.Logistic)
 
 
-class PLQMF(PLQMFPlots, FactorModel):
+class PLQMF(ShownRatings, FactorModel):
     """Factorise the values of (user, item) pairs under a piecewise linear-quadratic or smooth loss.
 
     Minimises over factors p_u, q_i of length `rank` and biases a_u, b_i, for n users and m items,

@@ -52,6 +52,10 @@ class Recommender:
         """CSR (rows, items) of what these users have."""
         return self._cells.take(np.asarray(rows, np.int64)).to_csr()
 
+    def seen(self, rows: NDArray[np.int64]) -> Any:
+        """CSR (rows, items) of what these users, given by row number, have."""
+        return self._seen_rows(rows)
+
     def recommend(
         self,
         users: Any,

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from halfstep.apps.plots import WALSPlots
 from halfstep.core import losses
 from halfstep.core.cells import Observations
 from halfstep.core.initial import INITS, seed_from
@@ -21,6 +20,7 @@ from halfstep.data.tables import Table, from_saved, merge, to_arrays
 from halfstep.engine import LocalEngine, Outcome, Problem, Side, Solver
 from halfstep.engine.local import thread_count
 from halfstep.errors import check_number, one_of
+from halfstep.figures.shown import ShownRecommender
 from halfstep.metrics import ndcg_at_k
 from halfstep.models.answers import Explanation, Ranking
 from halfstep.models.fold_in import FoldIn, with_columns
@@ -29,7 +29,7 @@ from halfstep.models.memory import MemoryEstimate, fit_memory
 __all__ = ["WALS", "Explanation", "Ranking"]
 
 
-class WALS(WALSPlots, FoldIn):
+class WALS(ShownRecommender, FoldIn):
     """Weighted alternating least squares for implicit feedback; users x items.
 
     Minimises, over user factors u_i and item factors v_j of length `rank`,

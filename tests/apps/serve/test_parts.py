@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from halfstep.apps.serve.latent_map import LatentMap, unit_rows
 from halfstep.apps.serve.names import Names
 from halfstep.apps.serve.problems import Unknown
 from halfstep.data.ids import Index
+from halfstep.figures.plane import LatentMap, unit_rows
 
 LABELS = np.array(["Nurse", "Night nurse", "Data analyst", "data analyst", "Café owner", "New\nline"], object)
 

@@ -14,6 +14,7 @@ import typer
 from rich.markup import escape
 
 from halfstep.apps.cli.console import INTERRUPTED, console, emit_document, pairs, say, stop_on_interrupt
+from halfstep.figures.views import objective
 
 
 def check_writable(path: Path) -> None:
@@ -42,8 +43,6 @@ def run_fit(
 
     After Ctrl-C the last finished sweep is offered, and the exit code says that it is not the whole fit.
     """
-    from halfstep.apps.report.views import objective
-
     begun = time.perf_counter()
     with stop_on_interrupt() as stop:
         model.set_params(verbose=_bar(as_json), callbacks=[stop])

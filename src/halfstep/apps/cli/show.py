@@ -126,8 +126,8 @@ def info(
 
 def model_facts(path: Path) -> dict[str, Any]:
     """Kind, version, sizes, parameters and the last sweep of a model file."""
-    from halfstep.apps.report.views import objective
     from halfstep.data import files as persistence
+    from halfstep.figures.views import objective
 
     saved = persistence.read(path, mmap=True)
     fitted = load_model(path)

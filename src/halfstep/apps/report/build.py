@@ -12,7 +12,7 @@ import numpy as np
 
 from halfstep.apps.report.charts import lines
 from halfstep.apps.report.page import Block, Chapter, Facts, Note, Page, Section
-from halfstep.apps.report.views import objective
+from halfstep.figures.views import objective_parts, objectives
 
 # Kind of estimator to the module whose `sections(model, **evidence)` and `LEAD` tell its own story.
 CHAPTERS = {
@@ -87,7 +87,7 @@ def _warnings(model: Any) -> list[Block]:
 
 def _risen(history: list[dict[str, Any]], slack: float = 1e-4) -> int:
     """The first sweep whose objective is above the one before by more than rounding, or 0."""
-    values = np.array([objective(record) for record in history])
+    values = objectives(history)
     worse = np.flatnonzero(values[1:] > values[:-1] * (1 + slack))
     return int(worse[0]) + 2 if len(worse) else 0
 
@@ -95,8 +95,8 @@ def _risen(history: list[dict[str, Any]], slack: float = 1e-4) -> int:
 def _fall(history: list[dict[str, Any]]) -> float:
     if len(history) < 2:
         return 1.0
-    before, after = (objective(record) for record in history[-2:])
-    return abs(before - after) / max(abs(after), 1e-300)
+    before, after = objectives(history[-2:])
+    return float(abs(before - after) / max(abs(after), 1e-300))
 
 
 def _progress(model: Any) -> list[Section]:
@@ -105,12 +105,8 @@ def _progress(model: Any) -> list[Section]:
     if not history:
         return []
     sweep = np.arange(1, len(history) + 1)
-    values = [objective(record) for record in history]
-    parts = {
-        name: (sweep, [record[name] for record in history])
-        for name in ("data", "background", "reconstruction", "supervised", "penalty")
-        if all(name in record for record in history) and any(record[name] for record in history)
-    }
+    values = objectives(history)
+    parts = {name: (sweep, part) for name, part in objective_parts(history).items() if part.any()}
     seconds = np.array([record.get("seconds", np.nan) for record in history])
     blocks: list[Block] = [
         lines(

@@ -9,9 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfstep.apps.report.charts import counted, estimates, heat_map, histogram, lines, point_map
-from halfstep.apps.report.fusion import Scores, baselines_beside, scored
+from halfstep.apps.report.fusion import Scores, baselines_beside, scored, weight_spread
 from halfstep.apps.report.page import Block, Facts, Note, Section, Table
-from halfstep.apps.report.views import calibration_error, clustered_order, flat_map, reliability, weight_spread
+from halfstep.figures.plane import flat_map
+from halfstep.figures.shown import instance_vectors
+from halfstep.figures.views import classifier_names, clustered_order
+from halfstep.metrics import CalibrationBins, calibration_bins
 
 LEAD = (
     "Instances and classifiers have vectors whose products reconstruct the predictions; labels of a few instances say "
@@ -53,7 +56,7 @@ class _Known:
         self.y_true = None if y_true is None else np.searchsorted(self.model.classes_, np.asarray(y_true))
         self.about = self.model.diagnostics_
         self.m = len(self.about.classifier_weights)
-        self.names = [f"classifier {j}" for j in range(self.m)] if names is None else [str(name) for name in names]
+        self.names = classifier_names(names, self.m)
         self.ids = [str(i) for i in range(self.n)] if ids is None else [str(id) for id in ids]
         self.proba = np.asarray(model.predict_proba())
         self.two = self.proba.shape[1] == 2
@@ -175,21 +178,20 @@ def _classifiers(known: _Known) -> Section:
 
 
 def _calibration(known: _Known, scores: list[Scores]) -> Section:
+    own = type(known.model).__name__
     if not known.two:
-        curve = known.about.calibration
-        series = {"CFEnsemble": (curve["predicted"], curve["observed"])}
-        where, error = "labelled instances and classes", calibration_error({**curve, "n": curve["count"]})
+        curves = {own: CalibrationBins(**known.about.calibration, place=np.empty(0, int))}
+        where = "labelled instances and classes"
     elif scores:
-        curves = {s.name: reliability(s.p, s.y) for s in scores[-1:] + scores[:2]}
-        series = {name: (c["predicted"], c["observed"]) for name, c in curves.items()}
-        where, error = "instances without a label", calibration_error(next(iter(curves.values())))
+        curves = {s.name: _tenths(s.p, s.y) for s in scores[-1:] + scores[:2]}
+        where = "instances without a label"
     else:
-        own = reliability(known.proba[known.labelled, 1], known.y[known.labelled])
-        series = {type(known.model).__name__: (own["predicted"], own["observed"])}
-        where, error = "labelled instances, whose labels the aggregator has seen", calibration_error(own)
+        curves = {own: _tenths(known.proba[known.labelled, 1], known.y[known.labelled])}
+        where = "labelled instances, whose labels the aggregator has seen"
+    error = curves[own].error
     figure = lines(
         "Calibration",
-        series,
+        {name: (bins.predicted, bins.observed) for name, bins in curves.items()},
         x_label="predicted probability",
         y_label="share of positives",
         diagonal=True,
@@ -202,10 +204,14 @@ def _calibration(known: _Known, scores: list[Scores]) -> Section:
     return Section("Calibration", [Facts({"expected calibration error": error, "judged on": where}), figure, spread])
 
 
+def _tenths(p: NDArray[Any], y: NDArray[Any]) -> CalibrationBins:
+    """Ten bins of as many instances, fewer where that would leave fewer than five in each."""
+    return calibration_bins(p, y, min(10, max(len(p) // 5, 1)), equal="count")
+
+
 def _instances(known: _Known) -> Section:
-    model, about = known.model, known.about
-    latent = np.asarray(model.instance_factors_)[:, model._factors.columns.shared].reshape(known.n, -1)
-    place, method = flat_map(latent)
+    about = known.about
+    place, method = flat_map(instance_vectors(known.model))
     kinds = np.where(known.labelled, known.y, len(known.classes) + known.answer)
     names = [*(f"labelled {c}" for c in known.classes), *(f"answered {c}" for c in known.classes)]
     top = known.proba.max(axis=1)

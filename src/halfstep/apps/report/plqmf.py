@@ -10,8 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from halfstep.apps.report.charts import estimates, histogram, lines
 from halfstep.apps.report.page import Block, Facts, Note, Section, Table, show
-from halfstep.apps.report.views import highest_and_lowest, in_bins, titles
+from halfstep.apps.report.wals import Counts, pair_facts
 from halfstep.core import losses
+from halfstep.figures.shown import fitted_ratings
+from halfstep.figures.views import cell_counts, highest_and_lowest, in_bins, titles
 
 LEAD = (
     "Every user and every item has a vector and a bias; a prediction is their dot product plus both biases. The loss "
@@ -35,7 +37,8 @@ def sections(
     if pairs is None or y is None:
         pairs, y = fitted_ratings(model)
         where = "those of the fit"
-    shown = [_data(model)]
+    per_user, per_item = cell_counts(model.seen, (len(model.user_ids_), len(model.item_ids_)))
+    shown = [_data(model, per_user, per_item)]
     if comparison:
         shown.append(_comparison(list(comparison), caption))
     if y is None:
@@ -45,36 +48,12 @@ def sections(
         shown.append(_classes(model, pairs, np.asarray(y), where))
     else:
         shown += _errors(model, pairs, np.asarray(y, np.float64), where)
-    return [*shown, *_biases(model)]
+    return [*shown, *_biases(model, per_item)]
 
 
-def fitted_ratings(model: Any) -> tuple[Any, Any]:
-    """Pairs and targets of the fit, or (None, None) for a model that came from a file."""
-    cells = model._cells
-    if not isinstance(cells.targets, np.ndarray):
-        return None, None
-    users, items = np.repeat(np.arange(cells.shape[0]), cells.counts), cells.indices
-    pairs = np.column_stack([model.user_ids_[users], model.item_ids_[items]])
-    decoded = losses.get(model.loss).decode(cells.targets, getattr(model, "classes_", None))
-    y = decoded if losses.get(model.loss).form == "margin" else cells.targets
-    return pairs, y
-
-
-def _data(model: Any) -> Section:
-    cells = model._cells
-    users, items = cells.shape
-    per_user, per_item = np.asarray(cells.counts), np.asarray(cells.T.counts)
-    facts = {
-        "users": users,
-        "items": items,
-        "ratings": len(cells),
-        "density": f"{len(cells) / (users * items):.3%}",
-        "ratings of a user": f"{per_user.min():,} to {per_user.max():,}, median {np.median(per_user):g}",
-        "ratings of an item": f"{per_item.min():,} to {per_item.max():,}, median {np.median(per_item):g}",
-        "C": float(model.C_),
-        "rho": float(model.rho_),
-    }
-    blocks: list[Block] = [Facts(facts)]
+def _data(model: Any, per_user: Counts, per_item: Counts) -> Section:
+    facts = pair_facts(per_user, per_item, "ratings", "ratings of a user", "ratings of an item")
+    blocks: list[Block] = [Facts(facts | {"C": float(model.C_), "rho": float(model.rho_)})]
     few = float((per_user <= model.rank).mean())
     if few > 0.25:
         blocks.append(
@@ -148,7 +127,7 @@ def _quantiles(model: Any, predicted: NDArray[np.float64], y: NDArray[np.float64
         "Share of ratings below the prediction",
         {
             "observed": (bins["predicted"], bins["below"]),
-            f"aim {aim:g}": (bins["predicted"], np.full(len(bins["n"]), aim)),
+            f"aim {aim:g}": (bins["predicted"], np.full(len(bins["mean"]), aim)),
         },
         x_label="predicted (tenths of the ratings)",
         y_label="share below",
@@ -184,12 +163,11 @@ def _classes(model: Any, pairs: Any, y: NDArray[Any], where: str) -> Section:
     )
 
 
-def _biases(model: Any) -> list[Section]:
+def _biases(model: Any, counts: Counts) -> list[Section]:
     if not model.biases:
         return []
     bias = np.asarray(model.item_bias_, np.float64)
     names = titles(model.item_ids_, model.item_labels_)
-    counts = np.asarray(model._cells.T.counts)
     shown, which = highest_and_lowest(bias)
     rows = [[names[k], float(bias[k]), int(counts[k])] for k in shown]
     return [

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from halfstep.apps.report.charts import estimates, histogram, point_map
 from halfstep.apps.report.page import Block, Facts, Note, Section, Table
-from halfstep.apps.report.views import flat_map, highest_and_lowest, item_popularity, mean_scores, titles
+from halfstep.figures.plane import flat_map
+from halfstep.figures.views import cell_counts, highest_and_lowest, mean_scores, titles
 
+Counts = NDArray[np.int64]
 LEAD = (
     "Every user and every item has a vector; a score is their dot product. Observed pairs pull scores towards 1 with "
     "their weight, all other pairs pull them towards 0 with the weight `background`."
@@ -18,10 +21,11 @@ LEAD = (
 
 def sections(model: Any, result: Any = None) -> list[Section]:
     """Sections about a fitted model; `result` is an evaluation of its parameters."""
-    shown = [_data(model)]
+    per_user, per_item = cell_counts(model.seen, (len(model.user_ids_), len(model.item_ids_)))
+    shown = [_data(per_user, per_item)]
     if result is not None:
         shown.append(quality(result, _own_name(model, result)))
-    return [*shown, _examples(model), _map(model), _popularity(model)]
+    return [*shown, _examples(model, per_user), _map(model, per_item), _popularity(model, per_item)]
 
 
 def _own_name(model: Any, result: Any) -> str:
@@ -73,20 +77,20 @@ def _verdicts(result: Any, own: str, metric: str) -> list[Block]:
     return notes
 
 
-def _data(model: Any) -> Section:
-    cells = model._table().observations
-    users, items = cells.shape
-    per_user, per_item = np.asarray(cells.counts), item_popularity(model)
-    facts = {
-        "users": users,
-        "items": items,
-        "pairs": len(cells),
-        "density": f"{len(cells) / (users * items):.3%}",
-        "items of a user": f"{per_user.min():,} to {per_user.max():,}, median {np.median(per_user):g}",
-        "users of an item": f"{per_item.min():,} to {per_item.max():,}, median {np.median(per_item):g}",
-    }
+def pair_facts(per_user: Counts, per_item: Counts, pairs: str, of_user: str, of_item: str) -> dict[str, Any]:
+    """Sizes of a table of pairs; `pairs`, `of_user` and `of_item` are what its cells and counts are called."""
+
+    def spread(counts: Counts) -> str:
+        return f"{counts.min():,} to {counts.max():,}, median {np.median(counts):g}"
+
+    users, items, n = len(per_user), len(per_item), int(per_user.sum())
+    facts = {"users": users, "items": items, pairs: n, "density": f"{n / (users * items):.3%}"}
+    return facts | {of_user: spread(per_user), of_item: spread(per_item)}
+
+
+def _data(per_user: Counts, per_item: Counts) -> Section:
     rare = float((per_item < 3).mean())
-    blocks: list[Block] = [Facts(facts)]
+    blocks: list[Block] = [Facts(pair_facts(per_user, per_item, "pairs", "items of a user", "users of an item"))]
     if rare > 0.1:
         blocks.append(Note(f"{rare:.0%} of the items have fewer than three users; little can be learned about them."))
     empty = int((per_user == 0).sum())
@@ -99,9 +103,8 @@ def _data(model: Any) -> Section:
     return Section("The data", blocks)
 
 
-def _examples(model: Any, people: int = 3, n: int = 8) -> Section:
+def _examples(model: Any, counts: Counts, people: int = 3, n: int = 8) -> Section:
     """What a few typical users get, and what of theirs speaks for it."""
-    counts = np.asarray(model._table().observations.counts)
     middle = np.argsort(np.abs(counts - np.median(counts)), kind="stable")
     # spread over the table, so that neighbours in an alphabetical list do not crowd the examples
     some = middle[np.linspace(0, min(len(middle), 50) - 1, min(people, len(middle))).astype(int)]
@@ -116,8 +119,8 @@ def _examples(model: Any, people: int = 3, n: int = 8) -> Section:
                 range(1, n + 1), best, ranking.scores, _reasons(model, ids[row], ranking.ids), strict=False
             )
         ]
-        has = len(model._seen_rows(np.array([row])).indices)
-        blocks.append(Table(["#", "item", "score", "because of"], rows, f"For {names[row]}, who has {has} items"))
+        caption = f"For {names[row]}, who has {counts[row]} items"
+        blocks.append(Table(["#", "item", "score", "because of"], rows, caption))
     return Section(
         "What it recommends",
         blocks,
@@ -141,8 +144,7 @@ def _reasons(model: Any, user: Any, items: Any) -> list[str]:
     return out
 
 
-def _map(model: Any) -> Section:
-    counts = item_popularity(model)
+def _map(model: Any, counts: Counts) -> Section:
     place, method = flat_map(model.item_factors_)
     names = titles(model.item_ids_, model.item_labels_)
     labels = [f"{name}\n{count:,} users" for name, count in zip(names, counts, strict=True)]
@@ -162,8 +164,8 @@ def _map(model: Any) -> Section:
     return Section("Map of items", [figure])
 
 
-def _popularity(model: Any) -> Section:
-    counts, score = item_popularity(model), mean_scores(model)
+def _popularity(model: Any, counts: Counts) -> Section:
+    score = mean_scores(model.user_factors_, model.item_factors_)
     names = titles(model.item_ids_, model.item_labels_)
     labels = [f"{n}\n{c:,} users, mean score {s:.3f}" for n, c, s in zip(names, counts, score, strict=True)]
     strength = float(np.corrcoef(np.log1p(counts), score)[0, 1]) if len(np.unique(counts)) > 1 else float("nan")

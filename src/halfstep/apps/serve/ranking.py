@@ -12,13 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from halfstep.apps.serve.latent_map import LatentMap
 from halfstep.apps.serve.names import Names
 from halfstep.apps.serve.problems import FieldError, Problem, at_most
 from halfstep.apps.serve.settings import Settings
+from halfstep.figures.plane import LatentMap
+from halfstep.figures.views import cell_counts
 from halfstep.models.recommend import top_k
 
-BLOCK = 65_536  # users at a time when items are counted
 DIGITS = 6  # of a score in an answer; float32 has about seven
 
 
@@ -28,14 +28,8 @@ class Ranking:
     def __init__(self, model: Any, settings: Settings) -> None:
         self.model = model
         self.settings = settings
-        rows = [
-            model._seen_rows(np.arange(s, min(s + BLOCK, len(model._users))))
-            for s in range(0, len(model._users), BLOCK)
-        ]
-        counts = [np.bincount(seen.indices, minlength=len(model._items)) for seen in rows]
-        self.popularity = np.sum(counts, axis=0)
+        activity, self.popularity = cell_counts(model.seen, (len(model.user_ids_), len(model.item_ids_)))
         self._scoring = model._scoring_rows()  # rows whose dot products are the scores, biases included
-        activity = np.concatenate([np.diff(seen.indptr) for seen in rows])
         self.users = Names(model._users, model.user_labels_, activity, settings.user_name)
         self.items = Names(model._items, model.item_labels_, self.popularity, settings.item_name)
 
@@ -89,7 +83,7 @@ class Ranking:
         rows = np.asarray(users, np.int64)
         places: NDArray[Any]
         if candidates is None and not exclude and diversity == 0:
-            seen = None if keep_seen else self.model._seen_rows(rows)
+            seen = None if keep_seen else self.model.seen(rows)
             depth = min(n, len(self.items))
             left, right = self._scoring
             places, scores = top_k(left[rows], right, depth, seen, self.settings.threads)
@@ -221,7 +215,7 @@ class Ranking:
     def profile(self, user: Any, text: bool = False) -> dict[str, Any]:
         """What a known user has, heaviest first."""
         row = self.users.row(user, "user", text)
-        cells = self.model._seen_rows(np.array([row]))
+        cells = self.model.seen(np.array([row]))
         order = np.argsort(-cells.data, kind="stable")[: self.settings.max_list]
         entries = self.items.describe(cells.indices[order])
         weights = cells.data[order].tolist()

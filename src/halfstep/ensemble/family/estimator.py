@@ -16,7 +16,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
-from halfstep.apps.plots import AveragePlots
 from halfstep.core.arrays import Codes, Floats
 from halfstep.core.logistic import cross_entropy
 from halfstep.ensemble.family.batch import fit_logistics
@@ -28,13 +27,14 @@ from halfstep.ensemble.family.zoo import SURE_VIEWS, make_members, make_views
 from halfstep.ensemble.fusion import by_class
 from halfstep.ensemble.inputs import Rows, make_folds, read_rows
 from halfstep.ensemble.predictions import CLIP, PredictionWarning, expit
+from halfstep.figures.shown import ShownAverage
 
 CHUNK_ROWS = 4096
 CALIBRATION_PENALTY = 16.0
 """Of intercepts and slope of the last calibration: the members are calibrated already, so it takes many labels."""
 
 
-class CFEnsembleCV(CVParametersMixin, CVStoringMixin, AveragePlots, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class CFEnsembleCV(CVParametersMixin, CVStoringMixin, ShownAverage, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Fuse predictions of m classifiers on n instances, of which any number may be labelled, with nothing to tune.
 
     The members of a family are averaged, never selected. Views are learned from all predictions without labels: the
