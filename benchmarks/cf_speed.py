@@ -18,8 +18,8 @@ import numpy as np
 from scipy.special import expit
 
 from halfstep import CFEnsemble
+from halfstep.core.logistic import FREE_PENALTY, SLOPE_PENALTY
 from halfstep.ensemble.aggregators import DEFAULT_STRENGTH
-from halfstep.ensemble.baselines.stacking import FREE_PENALTY, SLOPE_PENALTY
 
 
 def make_data(n: int, m: int, labelled: float = 0.1, seed: int = 0, dtype: type = np.float64):

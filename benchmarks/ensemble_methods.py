@@ -97,7 +97,8 @@ def _baselines(*files: str) -> tuple[str, ...]:
 _AVERAGES, _STACKING = _baselines("averages"), (*_baselines("stacking"), "core/logistic.py")
 _OURS = (
     *_baselines(),
-    *(f"ensemble/family/{name}.py" for name in ("analysis", "batch", "estimator", "members", "views", "zoo")),
+    "core/logistic.py",
+    *(f"ensemble/family/{name}.py" for name in ("analysis", "estimator", "members", "views", "zoo")),
 )
 
 METHODS: dict[str, Method] = {

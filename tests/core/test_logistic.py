@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from halfstep.core.logistic import cross_entropy, fit_logistic
+from halfstep.core.logistic import cross_entropy, cross_validated, fit_logistic, fit_shrunken
 
 
 def problem(seed, n=30, d=4):
@@ -63,3 +63,41 @@ def test_huge_weights_on_separable_labels_stay_finite():
 
 def test_cross_entropy_does_not_overflow():
     np.testing.assert_allclose(cross_entropy(np.array([-800.0, 0, 800]), np.array([0.0, 1, 1])), [0, np.log(2), 0])
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000), size=st.floats(0.1, 30))
+def test_many_at_once_are_each_alone(seed, size):
+    random = np.random.default_rng(seed)
+    X, truth, _, penalty, prior, offset = problem(seed, n=25)
+    X, offset = X * size, offset * size
+    weights = (random.random((5, 25)) < 0.7).astype(float)
+    start = random.normal(size=(5, 4))
+    found = fit_logistic(X, truth, weights, penalty, prior, offset, start)
+    for b, w, s in zip(found, weights, start, strict=True):
+        np.testing.assert_allclose(b, fit_logistic(X, truth, w, penalty, prior, offset, s), atol=1e-6)
+
+
+def test_a_batch_without_rows_stays_at_its_prior():
+    assert not fit_logistic(np.zeros((0, 3)), np.zeros(0), np.ones((1, 0)), np.ones(3)).any()
+    assert (fit_logistic(np.zeros((0, 3)), np.zeros(0), np.ones((2, 0)), np.ones(3), np.ones(3)) == 1).all()
+
+
+def test_shrunken_deviations_are_left_out_at_an_infinite_strength():
+    X, truth, weights, *_ = problem(3, d=5)
+    X[:, 0] = 1.0
+    b = fit_shrunken(X, 1, truth, weights, np.inf)
+    np.testing.assert_array_equal(b[2:], 0)
+    np.testing.assert_allclose(fit_shrunken(X, 1, truth, weights, 1e9), b, atol=1e-6)
+
+
+def test_held_out_losses_are_those_of_rows_that_did_not_teach():
+    X, truth, weights, *_ = problem(4, d=5)
+    X[:, 0], folds, grid = 1.0, np.arange(len(X)) % 3, (np.inf, 10.0, 1.0)
+    expected = np.zeros(3)
+    for k, strength in enumerate(grid):
+        for fold in range(3):
+            held = folds == fold
+            b = fit_shrunken(X[~held], 1, truth[~held], weights[~held], strength)
+            expected[k] += weights[held] @ cross_entropy(X[held] @ b, truth[held])
+    np.testing.assert_allclose(cross_validated(grid, folds, X, 1, truth, weights), expected, rtol=1e-7)

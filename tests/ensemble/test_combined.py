@@ -9,10 +9,10 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from halfstep.core.cells import DenseCells, Observations
+from halfstep.core.logistic import FREE_PENALTY, SLOPE_PENALTY
 from halfstep.core.problem import Problem, Side, Solver
 from halfstep.engine.local import LabelCell, solve_rows
 from halfstep.ensemble.aggregators import WeightedAggregator
-from halfstep.ensemble.baselines.stacking import FREE_PENALTY, SLOPE_PENALTY
 from halfstep.ensemble.columns import Columns
 from halfstep.ensemble.combined import Factorisation, Labels
 from halfstep.ensemble.start import start_classifiers

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
-from halfstep.core.logistic import fit_logistic
 from halfstep.ensemble.family import analysis
 from halfstep.ensemble.family.analysis import FactorAnalysis
-from halfstep.ensemble.family.batch import fit_logistics
 from halfstep.ensemble.family.members import SKILL_FLOOR, skill_weights
 from halfstep.ensemble.family.views import Cells, FactorView
 from halfstep.ensemble.family.zoo import make_members, make_views
@@ -96,24 +94,6 @@ def test_a_classifier_without_cells_and_a_row_without_cells_stay_at_the_average(
     assert model.means[2] == pytest.approx(scores[observed].mean())
     assert_allclose(factors[4], 0, atol=1e-12)
     assert_allclose(model.reconstruct(factors)[4], model.means)
-
-
-@settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 10_000), size=st.floats(0.1, 30))
-def test_batched_regressions_equal_single_ones(seed: int, size: float) -> None:
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(25, 4)) * size
-    truth = (rng.random(25) < 0.4).astype(float)
-    offset = rng.normal(size=25) * size
-    weights = (rng.random((5, 25)) < 0.7).astype(float)
-    penalty = rng.uniform(0.1, 5, 4)
-    found = fit_logistics(X, truth, weights, penalty, offset)
-    for b, w in zip(found, weights, strict=True):
-        assert_allclose(b, fit_logistic(X, truth, w, penalty, np.zeros(4), offset), atol=1e-4)
-
-
-def test_a_batch_without_rows_stays_at_zero() -> None:
-    assert not fit_logistics(np.zeros((0, 3)), np.zeros(0), np.ones((1, 0)), np.ones(3), np.zeros(0)).any()
 
 
 def test_skill_is_that_of_the_brier_score() -> None:

@@ -1,19 +1,29 @@
-"""Weighted logistic regression with offsets, a penalty and a prior mean, solved to optimality.
+"""Weighted logistic regressions with offsets, a penalty and a prior, solved to optimality, one or many at once.
 
-Serves stacking, the aggregators and, whitened, the exact classifier step. Knows nothing of predictions.
+Serves stacking, the aggregators, the averaged family and, whitened, the exact classifier step. What is shrunk towards
+a mean, and how the strength of that is chosen, is here too. Knows nothing of predictions.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 from scipy.special import expit
 
-from halfstep.core.arrays import Floats
+from halfstep.core.arrays import Codes, Floats
 from halfstep.core.blas import one_blas_thread
 
 MAX_STEPS = 100
-TOLERANCE = 1e-9
+SHORTEST_STEP = 1e-8
+TOLERANCE = 1e-18
+
+FREE_PENALTY = 0.01
+"""Keeps the intercept finite where labels can be separated; far too weak to matter otherwise."""
+SLOPE_PENALTY = 1.0
+"""Holds the slope of the mean near 1, its natural value on the logit scale: few separable labels would make it ten."""
 
 
 def cross_entropy(score: Floats, truth: Floats) -> Floats:
@@ -28,36 +38,115 @@ def fit_logistic(
     truth: Floats,
     weights: Floats,
     penalty: Floats,
-    prior: Floats,
+    prior: Floats | float = 0.0,
     offset: Floats | float = 0.0,
     start: Floats | None = None,
+    tolerance: float = TOLERANCE,
 ) -> Floats:
     """(d,) minimiser of  sum_i weights_i CE(truth_i, offset_i + x_i'b) + 1/2 sum_k penalty_k (b_k - prior_k)^2.
 
-    CE(t, z) = log(1 + e^z) - t z. Newton with backtracking from the better of `start` and `prior`; every penalty must
-    be positive, which makes the minimum unique and finite even where the classes can be separated.
+    CE(t, z) = log(1 + e^z) - t z. X (r, d), truth (r,), penalty (d,), weights (r,); or weights (B, r) for B problems
+    on the same rows, 0 for rows that one of them leaves out, and (B, d) minimisers. Newton with backtracking from the
+    better of `start` and `prior`, until its decrement is below `tolerance` (1 + the objective) or rounding is reached.
+    Every penalty must be positive, which makes the minimum unique and finite even where the classes can be separated.
     """
 
-    def objective(b: Floats) -> float:
-        fit = float(weights @ cross_entropy(offset + X @ b, truth))
-        return fit + 0.5 * float(penalty @ (b - prior) ** 2)
+    def objective(b: Floats) -> Floats:
+        entropy = cross_entropy(b @ X.T + offset, truth)
+        fit = (weights[..., None, :] @ entropy[..., None])[..., 0, 0]
+        return np.asarray(fit + 0.5 * ((b - prior) ** 2 @ penalty))
 
-    b, value = prior.copy(), objective(prior)
-    if start is not None and (warm := objective(start)) < value:
-        b, value = start.copy(), warm
+    b = np.broadcast_to(prior, (*weights.shape[:-1], X.shape[1])).astype(np.float64)
+    value = objective(b)
+    if start is not None:
+        warm = objective(start)
+        b, value = np.where((warm < value)[..., None], start, b), np.minimum(warm, value)
+    moving = np.ones_like(value, dtype=bool)
+    diagonal = np.arange(X.shape[1])
     for _ in range(MAX_STEPS):
-        p = expit(offset + X @ b)
-        gradient = X.T @ (weights * (p - truth)) + penalty * (b - prior)
-        hessian = (X * (weights * p * (1 - p))[:, None]).T @ X
-        hessian[np.diag_indices_from(hessian)] += penalty
-        step = scipy.linalg.solve(hessian, gradient, assume_a="pos")
-        descent = float(gradient @ step)
-        if descent <= TOLERANCE * TOLERANCE * (1 + abs(value)):
+        p = expit(b @ X.T + offset)
+        gradient = (weights * (p - truth)) @ X + penalty * (b - prior)
+        hessian = (X.T * (weights * p * (1 - p))[..., None, :]) @ X
+        hessian[..., diagonal, diagonal] += penalty
+        step = _solve(hessian, gradient)
+        descent = (gradient[..., None, :] @ step[..., None])[..., 0, 0]
+        moving = moving & (descent > tolerance * (1 + np.abs(value)))
+        if not moving.any():
             break
-        length = 1.0
-        while (new_value := objective(b - length * step)) > value - 1e-4 * length * descent and length > 1e-8:
-            length /= 2
-        if new_value >= value:
-            break  # rounding has been reached
-        b, value = b - length * step, new_value
+        length = moving.astype(np.float64)
+        while True:
+            new_value = objective(b - length[..., None] * step)
+            failed = (new_value > value - 1e-4 * length * descent) & (length > SHORTEST_STEP)
+            if not failed.any():
+                break
+            length = np.where(failed, length / 2, length)
+        moving = moving & (new_value < value)  # otherwise rounding has been reached
+        b = np.where(moving[..., None], b - length[..., None] * step, b)
+        value = np.where(moving, new_value, value)
     return b
+
+
+def _solve(hessian: Floats, gradient: Floats) -> Floats:
+    """Of one problem by Cholesky; of many at once as NumPy can, which has no stacked Cholesky solver."""
+    if hessian.ndim == 2:
+        return np.asarray(scipy.linalg.solve(hessian, gradient, assume_a="pos"))
+    return np.asarray(np.linalg.solve(hessian, gradient[..., None])[..., 0], np.float64)
+
+
+# ---------------------------------------------------------------------- shrunk towards a mean
+
+
+def shrinkage(size: int, n_free: int, strength: float) -> tuple[Floats, Floats]:
+    """(size,) penalty and prior of coefficients: `n_free` intercepts, the slope of a mean, deviations from it."""
+    penalty, prior = np.full(size, strength), np.zeros(size)
+    penalty[:n_free], penalty[n_free], prior[n_free] = FREE_PENALTY, SLOPE_PENALTY, 1.0
+    return penalty, prior
+
+
+def fit_shrunken(
+    X: Floats, n_free: int, truth: Floats, weights: Floats, strength: float, start: Floats | None = None
+) -> Floats:
+    """(size,) coefficients under `shrinkage`; an infinite strength leaves deviations out: the recalibrated mean."""
+    penalty, prior = shrinkage(X.shape[1], n_free, strength)
+    used = n_free + 1 if np.isinf(strength) else X.shape[1]
+    b = np.zeros(X.shape[1])
+    warm = None if start is None else start[:used]
+    b[:used] = fit_logistic(X[:, :used], truth, weights, penalty[:used], prior[:used], start=warm)
+    return b
+
+
+def held_out_losses(
+    strengths: Sequence[float],
+    folds: Codes,
+    truth: Floats,
+    weights: Floats,
+    learn: Callable[[Any, float, Any], Any],
+    score: Callable[[Any, Any], Floats],
+) -> Floats:
+    """(len(strengths),) summed log loss of rows whose fold was held out.
+
+    learn(kept, strength, before) gives what the rows `kept` teach, `before` what they taught under the strength before
+    it, or None: from strong to weak each solution warms the next. score(learned, held) gives log odds of other rows.
+    """
+    losses = np.zeros(len(strengths))
+    for fold in np.unique(folds):
+        held, kept = folds == fold, folds != fold
+        learned = None
+        for k, strength in enumerate(strengths):
+            learned = learn(kept, strength, learned)
+            losses[k] += weights[held] @ cross_entropy(score(learned, held), truth[held])
+    return losses
+
+
+def cross_validated(
+    strengths: Sequence[float], folds: Codes, X: Floats, n_free: int, truth: Floats, weights: Floats
+) -> Floats:
+    """`held_out_losses` of `fit_shrunken`."""
+    return held_out_losses(
+        strengths,
+        folds,
+        truth,
+        weights,
+        lambda kept, strength, before: fit_shrunken(X[kept], n_free, truth[kept], weights[kept], strength, before),
+        lambda b, held: X[held] @ b,
+    )

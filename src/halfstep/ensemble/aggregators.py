@@ -15,12 +15,18 @@ from scipy.optimize import minimize
 from scipy.special import expit, softmax
 
 from halfstep.core.arrays import Codes, Floats
-from halfstep.core.logistic import cross_entropy, fit_logistic
-from halfstep.ensemble.baselines.stacking import FREE_PENALTY, SLOPE_PENALTY
+from halfstep.core.logistic import (
+    FREE_PENALTY,
+    cross_entropy,
+    cross_validated,
+    fit_shrunken,
+    held_out_losses,
+    shrinkage,
+)
 from halfstep.ensemble.predictions import logit
 from halfstep.errors import one_of
 
-STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, np.inf)
+STRENGTHS = (np.inf, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)  # from strong to weak
 DEFAULT_STRENGTH = 10.0
 ATTENTION_STRENGTHS = (np.inf, 1000.0, 100.0, 10.0)
 FORMS = ("reconstructed", "latent", "filled")
@@ -127,27 +133,16 @@ class WeightedAggregator(Aggregator):
         start: Floats | None = None,
     ) -> Self:
         X, n_channels = self.features(design), design.n_channels
-        strength = self._choose(X, n_channels, truth, weights, folds) if self.shrinkage == "auto" else self.shrinkage
-        self.strength = float(strength)
-        self.coefficients = _shrunken(X, n_channels, truth, weights, self.strength, start)
+        self.strength = max(STRENGTHS) if self.shrinkage == "auto" else float(self.shrinkage)
+        if self.shrinkage == "auto" and folds is not None:
+            losses = cross_validated(STRENGTHS, folds, X, n_channels, truth, weights)
+            self.strength = STRENGTHS[int(np.argmin(losses))]
+        self.coefficients = fit_shrunken(X, n_channels, truth, weights, self.strength, start)
         return self
 
     def features(self, design: Design) -> Floats:
         """(r, n_channels + 1 + k): which class, the mean, deviations from it."""
         return np.column_stack([design.intercepts, design.mean, design.deviations])
-
-    def _choose(self, X: Floats, n_channels: int, truth: Floats, weights: Floats, folds: Codes | None) -> float:
-        if folds is None:
-            return max(STRENGTHS)
-        losses = np.zeros(len(STRENGTHS))
-        grid = sorted(STRENGTHS, reverse=True)
-        for fold in np.unique(folds):
-            held, kept = folds == fold, folds != fold
-            b = None
-            for k, strength in enumerate(grid):  # from strong to weak: each solution warms the next
-                b = _shrunken(X[kept], n_channels, truth[kept], weights[kept], strength, b)
-                losses[k] += weights[held] @ cross_entropy(X[held] @ b, truth[held])
-        return grid[int(np.argmin(losses))]
 
     def log_odds(self, design: Design) -> Floats:
         return self.features(design) @ self.coefficients
@@ -166,7 +161,7 @@ class WeightedAggregator(Aggregator):
 
     def penalty(self, n_channels: int) -> tuple[Floats, Floats]:
         """Penalty and prior of every coefficient."""
-        return _penalty(len(self.coefficients), n_channels, self.strength)
+        return shrinkage(len(self.coefficients), n_channels, self.strength)
 
     def cost(self, n_channels: int) -> float:
         """1/2 sum penalty (b - prior)^2, what is added to the summed cross-entropy."""
@@ -183,24 +178,6 @@ class WeightedAggregator(Aggregator):
         return slope / len(w) + w - w.mean(), self.coefficients[:n_channels]
 
 
-def _penalty(size: int, n_channels: int, strength: float) -> tuple[Floats, Floats]:
-    penalty, prior = np.full(size, strength), np.zeros(size)
-    penalty[:n_channels], penalty[n_channels] = FREE_PENALTY, SLOPE_PENALTY
-    prior[n_channels] = 1.0
-    return penalty, prior
-
-
-def _shrunken(
-    X: Floats, n_channels: int, truth: Floats, weights: Floats, strength: float, start: Floats | None
-) -> Floats:
-    penalty, prior = _penalty(X.shape[1], n_channels, strength)
-    used = n_channels + 1 if np.isinf(strength) else X.shape[1]
-    b = np.zeros(X.shape[1])
-    warm = None if start is None else start[:used]
-    b[:used] = fit_logistic(X[:, :used], truth, weights, penalty[:used], prior[:used], start=warm)
-    return b
-
-
 class AttentionAggregator(Aggregator):
     """sigmoid(b_k + b1 sum_j a_ij z_ij) with a_ij = softmax over classifiers j of latent_i' W keys_j.
 
@@ -213,20 +190,19 @@ class AttentionAggregator(Aggregator):
 
     def fit(self, design: Design, truth: Floats, weights: Floats, folds: Codes | None) -> Self:
         self.sizes = np.array([_root_mean_square(design.latent), _root_mean_square(design.keys)])
-        strength = self._choose(design, truth, weights, folds) if self.shrinkage == "auto" else float(self.shrinkage)
+        strength = np.inf if self.shrinkage == "auto" else float(self.shrinkage)
+        if self.shrinkage == "auto" and folds is not None:
+            losses = held_out_losses(
+                ATTENTION_STRENGTHS,
+                folds,
+                truth,
+                weights,
+                lambda kept, strength, _: self._solve(design.take(kept), truth[kept], weights[kept], strength),
+                lambda b, held: self._score(design.take(held), b),
+            )
+            strength = ATTENTION_STRENGTHS[int(np.argmin(losses))]
         self.coefficients = self._solve(design, truth, weights, strength)
         return self
-
-    def _choose(self, design: Design, truth: Floats, weights: Floats, folds: Codes | None) -> float:
-        if folds is None:
-            return np.inf
-        losses = np.zeros(len(ATTENTION_STRENGTHS))
-        for fold in np.unique(folds):
-            held, kept = folds == fold, folds != fold
-            for k, strength in enumerate(ATTENTION_STRENGTHS):
-                self.coefficients = self._solve(design.take(kept), truth[kept], weights[kept], strength)
-                losses[k] += weights[held] @ cross_entropy(self.log_odds(design.take(held)), truth[held])
-        return ATTENTION_STRENGTHS[int(np.argmin(losses))]
 
     def _solve(self, design: Design, truth: Floats, weights: Floats, strength: float) -> Floats:
         d, n_channels = design.latent.shape[1], design.n_channels
@@ -236,7 +212,7 @@ class AttentionAggregator(Aggregator):
         penalty, prior = np.full(size, FREE_PENALTY), np.zeros(size)
         penalty[: d * d], prior[d * d] = strength, 1.0
         start = prior.copy()
-        flat = _shrunken(np.column_stack([one_hot, design.mean]), n_channels, truth, weights, np.inf, None)
+        flat = fit_shrunken(np.column_stack([one_hot, design.mean]), n_channels, truth, weights, np.inf)
         start[d * d], start[d * d + 1 :] = flat[n_channels], flat[:n_channels]
         if np.isinf(strength):
             return start  # W = 0: the recalibrated mean
@@ -258,18 +234,21 @@ class AttentionAggregator(Aggregator):
         found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 500, "ftol": 1e-12})
         return np.asarray(found.x)
 
-    def attention(self, design: Design) -> Floats:
+    def attention(self, design: Design, coefficients: Floats) -> Floats:
         """(r, m) the weights of the classifiers on each row; each row sums to 1."""
         d = design.latent.shape[1]
-        W = self.coefficients[: d * d].reshape(d, d)
+        W = coefficients[: d * d].reshape(d, d)
         weights: Floats = softmax((design.latent / self.sizes[0]) @ W @ (design.keys / self.sizes[1]).T, axis=1)
         return weights
 
-    def log_odds(self, design: Design) -> Floats:
+    def _score(self, design: Design, coefficients: Floats) -> Floats:
         d = design.latent.shape[1]
-        mixed = np.einsum("ij,ij->i", self.attention(design), design.scores)
-        score: Floats = self.coefficients[d * d] * mixed + design.intercepts @ self.coefficients[d * d + 1 :]
+        mixed = np.einsum("ij,ij->i", self.attention(design, coefficients), design.scores)
+        score: Floats = coefficients[d * d] * mixed + design.intercepts @ coefficients[d * d + 1 :]
         return score
+
+    def log_odds(self, design: Design) -> Floats:
+        return self._score(design, self.coefficients)
 
     def state(self) -> dict[str, Floats]:
         return {"coefficients": self.coefficients, "sizes": self.sizes}

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfstep.core.arrays import Codes, Floats
-from halfstep.core.logistic import fit_logistic
+from halfstep.core.logistic import FREE_PENALTY, fit_logistic
 from halfstep.ensemble.aggregators import Aggregator, Design, MeanAggregator
-from halfstep.ensemble.baselines.stacking import FREE_PENALTY
 from halfstep.ensemble.factors import FusionFactors, Residuals
 from halfstep.ensemble.inputs import expand_labels, make_folds
 

@@ -10,16 +10,11 @@ from numpy.random import RandomState
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
-from halfstep.core.arrays import Floats
-from halfstep.core.logistic import cross_entropy, fit_logistic
+from halfstep.core.arrays import Codes, Floats
+from halfstep.core.logistic import cross_validated, fit_shrunken
 from halfstep.ensemble.baselines.base import FusionClassifier
 from halfstep.ensemble.baselines.impute import fit_imputer
 from halfstep.ensemble.predictions import CLIP, Predictions, expit
-
-FREE_PENALTY = 0.01
-"""Keeps the intercept finite where labels can be separated; far too weak to matter otherwise."""
-SLOPE_PENALTY = 1.0
-"""Holds the slope of the mean near 1, its natural value on the logit scale: few separable labels would make it ten."""
 
 
 class LogisticStacking(FusionClassifier):
@@ -89,23 +84,23 @@ class ShrunkenStacking(FusionClassifier):
         features = self._features(data)[data.labelled]
         truth = data.y[data.labelled].astype(np.float64)
         grid = sorted(self.strengths, reverse=True)
-        self.cv_loss_ = self._cross_validate(features, truth, grid)
+        weights, folds = np.ones(len(truth)), self._folds(truth)
+        self.cv_loss_ = np.zeros(len(grid))
+        if folds is not None:
+            self.cv_loss_ = cross_validated(grid, folds, features, 1, truth, weights) / len(truth)
         self.strength_ = grid[int(np.argmin(self.cv_loss_))]
-        self.coef_ = _shrunken_fit(features, truth, self.strength_)
+        self.coef_ = fit_shrunken(features, 1, truth, weights, self.strength_)
 
-    def _cross_validate(self, features: Floats, truth: Floats, grid: list[float]) -> Floats:
-        """(len(grid),) mean held-out log loss; zeros when there are too few labels for folds."""
-        folds = min(self.cv, int(min(truth.sum(), (1 - truth).sum())))
-        if folds < 2 or len(grid) == 1:
-            return np.zeros(len(grid))
-        splitter = StratifiedKFold(folds, shuffle=True, random_state=self.random_state)
-        losses = np.zeros(len(grid))
-        for train, test in splitter.split(features, truth):
-            start = None
-            for k, strength in enumerate(grid):  # from strong to weak: each solution warms the next
-                start = _shrunken_fit(features[train], truth[train], strength, start)
-                losses[k] += cross_entropy(features[test] @ start, truth[test]).sum()
-        return losses / len(truth)
+    def _folds(self, truth: Floats) -> Codes | None:
+        """(r,) the fold that holds a labelled instance out; None where there are too few labels."""
+        n_folds = min(self.cv, int(min(truth.sum(), (1 - truth).sum())))
+        if n_folds < 2 or len(self.strengths) == 1:
+            return None
+        folds = np.empty(len(truth), np.int64)
+        splitter = StratifiedKFold(n_folds, shuffle=True, random_state=self.random_state)
+        for k, (_, held) in enumerate(splitter.split(truth, truth)):
+            folds[held] = k
+        return folds
 
     def _features(self, data: Predictions) -> Floats:
         """(n, 2 + m): one, the mean logit, deviations from it."""
@@ -116,19 +111,3 @@ class ShrunkenStacking(FusionClassifier):
     def _positive(self, data: Predictions) -> Floats:
         positive: Floats = expit(self._features(data) @ self.coef_)
         return positive
-
-
-def _shrunken_fit(features: Floats, truth: Floats, strength: float, start: Floats | None = None) -> Floats:
-    """(2 + m,) coefficients of one, the mean (prior 1), and deviations (prior 0)."""
-    width = features.shape[1]
-    prior = np.zeros(width)
-    prior[1] = 1.0
-    used = 2 if np.isinf(strength) else width
-    penalty = np.full(used, strength)
-    penalty[:2] = FREE_PENALTY, SLOPE_PENALTY
-    warm = None if start is None else start[:used]
-    coefficients = np.zeros(width)
-    coefficients[:used] = fit_logistic(
-        features[:, :used], truth, np.ones(len(truth)), penalty, prior[:used], start=warm
-    )
-    return coefficients

@@ -17,9 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
 from halfstep.core.arrays import Codes, Floats
-from halfstep.core.logistic import cross_entropy
-from halfstep.ensemble.family.batch import fit_logistics
-from halfstep.ensemble.family.members import EstimatorMember, Labelled, Member, Scene
+from halfstep.core.logistic import cross_entropy, fit_logistic
+from halfstep.ensemble.family.members import TOLERANCE, EstimatorMember, Labelled, Member, Scene
 from halfstep.ensemble.family.parameters import CVParametersMixin
 from halfstep.ensemble.family.storing import CVStoringMixin
 from halfstep.ensemble.family.views import FIT_ROWS, LINKS, Cells, View
@@ -200,7 +199,9 @@ class CFEnsembleCV(CVParametersMixin, CVStoringMixin, ShownAverage, ClassifierMi
             if self.calibrate:
                 X = np.column_stack([intercepts, average])
                 penalty = np.full(X.shape[1], CALIBRATION_PENALTY)
-                self._calibration = fit_logistics(X, labelled.truth, np.ones((1, len(X))), penalty, average)[0]
+                self._calibration = fit_logistic(
+                    X, labelled.truth, np.ones((1, len(X))), penalty, offset=average, tolerance=TOLERANCE
+                )[0]
         self.weights_ = weights
 
     def _list_members(self, seconds: Sequence[float], spent: dict[str, float]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from halfstep.core.arrays import Codes, Floats
-from halfstep.ensemble.family.batch import fit_logistics
+from halfstep.core.logistic import fit_logistic
 from halfstep.ensemble.family.views import MEAN_CLIP, Cells, Sight, View
 from halfstep.ensemble.predictions import logit
 
@@ -22,6 +22,8 @@ INTERCEPT_PENALTY = 8.0
 SLOPE_PENALTY = 4.0
 """How strongly a member is held to its base, in units of summed log loss. Twenty labels often carry the wrong share of
 a rare class, and a slope fitted freely to them may even turn negative."""
+TOLERANCE = 1e-12
+"""Of the few numbers a member learns: they are averaged, so a lower decrement would change nothing that counts."""
 SKILL_FLOOR = 0.01
 SKILL_CELLS = 5.0
 
@@ -80,7 +82,7 @@ class Member(ABC):
         penalty[:n_channels], penalty[n_channels] = INTERCEPT_PENALTY, SLOPE_PENALTY
         splits = labelled.splits()
         weights = np.array([np.ones(len(base)), *(kept.astype(np.float64) for kept, _ in splits)])
-        found = fit_logistics(X, labelled.truth, weights, penalty, base)
+        found = fit_logistic(X, labelled.truth, weights, penalty, offset=base, tolerance=TOLERANCE)
         self.coefficients = found[0]
         answers: Floats = base + X @ found[0]
         for coefficients, (_, held) in zip(found[1:], splits, strict=True):
