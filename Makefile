@@ -67,10 +67,11 @@ test-browser: $(VENV)/.browser  ## the explorer in a real browser, against real 
 test-spark: $(VENV)/.spark   ## set up Java and Spark, then the tests on a local session and a standalone cluster
 	@$(BIN)/python -m pytest -m spark tests/spark
 
-lint: $(VENV)/.dev      ## ruff, mypy strict, clang-format
+lint: $(VENV)/.dev      ## ruff, mypy strict, the layers, clang-format
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports
 	@$(BIN)/clang-format --dry-run --Werror cpp/*
 
 format: $(VENV)/.dev    ## rewrite in place
@@ -79,4 +80,4 @@ format: $(VENV)/.dev    ## rewrite in place
 	@$(BIN)/clang-format -i cpp/*
 
 clean:                  ## forget everything that was built
-	rm -rf $(VENV) build .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) build .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

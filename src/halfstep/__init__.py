@@ -3,40 +3,57 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from halfstep.figures import hook
+from halfstep._version import __version__
 
-__version__ = "0.1.0"
+__all__ = [
+    "CFEnsemble",
+    "CFEnsembleCV",
+    "PLQMF",
+    "WALS",
+    "__version__",
+    "baselines",
+    "datasets",
+    "engine",
+    "evaluate",
+    "load",
+    "losses",
+    "metrics",
+    "show_config",
+    "weights",
+]
 
-# Public names and where they live; imported when first used, so that `import halfstep` stays quick.
-_NAMES = {
-    "CFEnsemble": "halfstep.ensemble",
-    "CFEnsembleCV": "halfstep.ensemble",
-    "PLQMF": "halfstep.models.plqmf",
-    "WALS": "halfstep.models.wals",
-    "load": "halfstep.kinds",
-    "show_config": "halfstep.config",
-}
-_MODULES = ("baselines", "datasets", "engine", "evaluate", "losses", "metrics", "weights")
+# Type checkers see plain imports. Python imports a name when it is first used, so that `import halfstep` stays quick.
+if TYPE_CHECKING:
+    from halfstep import baselines, datasets, engine, evaluate, losses, metrics, weights
+    from halfstep.config import show_config
+    from halfstep.ensemble import CFEnsemble, CFEnsembleCV
+    from halfstep.kinds import load
+    from halfstep.models.plqmf import PLQMF
+    from halfstep.models.wals import WALS
+else:
+    _HOMES = {  # of the names that are no modules
+        "CFEnsemble": "halfstep.ensemble",
+        "CFEnsembleCV": "halfstep.ensemble",
+        "PLQMF": "halfstep.models.plqmf",
+        "WALS": "halfstep.models.wals",
+        "load": "halfstep.kinds",
+        "show_config": "halfstep.config",
+    }
 
-__all__ = ["__version__", *_NAMES, *_MODULES]
+    def __getattr__(name: str) -> object:
+        if name in _HOMES:
+            return getattr(importlib.import_module(_HOMES[name]), name)
+        if name in __all__:
+            return importlib.import_module(f"halfstep.{name}")
+        raise AttributeError(f"module 'halfstep' has no attribute {name!r}")
 
+    def __dir__() -> list[str]:
+        return sorted(__all__)
 
-def __getattr__(name: str) -> Any:
-    if name in _NAMES:
-        return getattr(importlib.import_module(_NAMES[name]), name)
-    if name in _MODULES:
-        return importlib.import_module(f"halfstep.{name}")
-    raise AttributeError(f"module 'halfstep' has no attribute {name!r}")
+    def _write_report(*model_and_path: Any, **options: Any) -> Any:
+        return importlib.import_module("halfstep.apps.report").write_report(*model_and_path, **options)
 
-
-def _write_report(*model_and_path: Any, **options: Any) -> Any:
-    return importlib.import_module("halfstep.apps.report").write_report(*model_and_path, **options)
-
-
-hook.write = _write_report  # so that `model.report(path)` reaches the pages, which stand above the models
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    # So that `model.report(path)` reaches the pages, which stand above the models.
+    importlib.import_module("halfstep.figures.hook").write = _write_report

@@ -7,7 +7,8 @@ import platform
 import numpy as np
 import scipy
 
-from halfstep import __version__, _core
+from halfstep import _core
+from halfstep._version import __version__
 from halfstep.engine.local import thread_count
 
 

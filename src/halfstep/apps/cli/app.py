@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from halfstep import __version__
+from halfstep._version import __version__
 from halfstep.apps.cli import ask, fit, judge, show
 
 app = typer.Typer(

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from halfstep import __version__
+from halfstep._version import __version__
 from halfstep.data.files import atomic_write
 from halfstep.errors import require
 

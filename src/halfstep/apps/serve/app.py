@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.staticfiles import StaticFiles
 
-from halfstep import __version__
+from halfstep._version import __version__
 from halfstep.apps.serve import routes_ranking, routes_service, routes_values
 from halfstep.apps.serve.guard import Guard
 from halfstep.apps.serve.observe import Metrics, log

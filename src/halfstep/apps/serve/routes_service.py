@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, PlainTextResponse, Response
 
-from halfstep import __version__
+from halfstep._version import __version__
 from halfstep.apps.serve import schemas as s
 from halfstep.apps.serve.problems import Problem
 from halfstep.apps.serve.replies import PROBLEMS, current, reply

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-import halfstep
+from halfstep._version import __version__
 from halfstep.core.initial import initial_scale, random_rows
 from halfstep.core.problem import Problem, Solver
 from halfstep.engine.local import gram_matrix
@@ -145,10 +145,8 @@ class SparkEngine:
             if "No module named 'halfstep" in str(error) or "No module named 'numpy" in str(error):
                 raise RuntimeError(f"the executors cannot import halfstep. {_SHIP}") from error
             raise
-        if versions != {halfstep.__version__}:
-            raise RuntimeError(
-                f"the executors have halfstep {sorted(versions)}, the driver has {halfstep.__version__}. {_SHIP}"
-            )
+        if versions != {__version__}:
+            raise RuntimeError(f"the executors have halfstep {sorted(versions)}, the driver has {__version__}. {_SHIP}")
 
     # ------------------------------------------------------------------ fits
 
@@ -215,7 +213,7 @@ class SparkEngine:
 
 
 def _version(_: int) -> str:
-    return halfstep.__version__
+    return __version__
 
 
 def _is_classic(spark: Any) -> bool:
