@@ -21,12 +21,13 @@ __all__ = [
     "losses",
     "metrics",
     "show_config",
+    "weighting",
     "weights",
 ]
 
 # Type checkers see plain imports. Python imports a name when it is first used, so that `import halfstep` stays quick.
 if TYPE_CHECKING:
-    from halfstep import baselines, datasets, engine, evaluate, losses, metrics, weights
+    from halfstep import baselines, datasets, engine, evaluate, losses, metrics, weighting, weights
     from halfstep.config import show_config
     from halfstep.ensemble import CFEnsemble, CFEnsembleCV
     from halfstep.kinds import load

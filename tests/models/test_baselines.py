@@ -167,9 +167,9 @@ def test_fit_does_not_change_the_matrix_and_clones_carry_parameters():
     ("parameters", "message"),
     [
         ({"similarity": "cosin"}, r"similarity='cosin' is not known.*Did you mean 'cosine'"),
-        ({"neighbours": 0}, r"neighbours=0; expected a whole number of at least 1"),
-        ({"neighbours": 2.5}, r"neighbours=2.5; expected a whole number"),
-        ({"shrink": -1.0}, r"shrink=-1.0; expected a finite number of at least 0"),
+        ({"neighbours": 0}, r"neighbours=0 must be a whole number of at least 1"),
+        ({"neighbours": 2.5}, r"neighbours=2.5 must be a whole number of at least 1"),
+        ({"shrink": -1.0}, r"shrink=-1.0 must be a finite number of at least 0"),
     ],
 )
 def test_bad_parameters_are_named(parameters, message):
@@ -197,3 +197,14 @@ def test_bad_matrices_are_named():
         model.rank_items(sparse.csr_matrix((1, 12)), 3, rows=[30])
     with pytest.raises(ValueError, match=r"n=0; expected a whole number of at least 1"):
         model.rank_items(sparse.csr_matrix((1, 12)), 0)
+
+
+@pytest.mark.parametrize("model", [Popularity(), ItemKNN(neighbours=4)])
+def test_a_refused_refit_leaves_a_baseline_as_it_was(model):
+    matrix = random_matrix(3)
+    model.fit(matrix)
+    before, ranked = dict(vars(model)), model.rank_items(matrix, 5)
+    with pytest.raises(ValueError, match="no positive cell"):
+        model.fit(sparse.csr_matrix((2, 3)))
+    assert vars(model) == before
+    np.testing.assert_array_equal(model.rank_items(matrix, 5), ranked)

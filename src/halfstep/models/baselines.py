@@ -11,41 +11,60 @@ lower position, so a ranking never depends on the machine. Work goes in blocks o
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.utils.validation import check_is_fitted
 
-from halfstep.errors import one_of
+from halfstep.core import weighting
+from halfstep.core.fitted import FromFit
+from halfstep.errors import check_number, one_of
 from halfstep.metrics import checked_cells, checked_k
 
 BLOCK_BYTES = 64 * 2**20
-SIMILARITIES = ("cosine", "bm25", "tfidf", "jaccard")
-BM25_SATURATION, BM25_LENGTH = 1.2, 0.75  # the customary k1 and b
+SIMILARITIES = {"cosine": "none", "bm25": "bm25", "tfidf": "tfidf", "jaccard": "binary"}
+"""How cells are weighed for each similarity; items are the rows, the documents, and users their words."""
 
 Floats = npt.NDArray[np.float64]
-Ranking = npt.NDArray[np.int32]
+Places = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What a baseline learned: the training cells, how often each item occurs, and the likeness of items, if asked."""
+
+    cells: Any
+    counts: npt.NDArray[np.int64]
+    similarity: Any = None
+
+    @classmethod
+    def of(cls, matrix: Any) -> Counted:
+        cells = checked_cells("matrix", matrix)
+        if not cells.nnz:
+            raise ValueError(f"matrix of shape {cells.shape} has no positive cell; there is nothing to learn from.")
+        return cls(cells, np.bincount(cells.indices, minlength=cells.shape[1]).astype(np.int64))
+
+    @cached_property
+    def by_popularity(self) -> npt.NDArray[np.intp]:
+        return np.argsort(-self.counts, kind="stable")
+
+    @property
+    def n_items(self) -> int:
+        return len(self.counts)
 
 
 class _CountedRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What both baselines share: item counts, the order by popularity, and checked arguments of `rank`."""
 
-    item_counts_: npt.NDArray[np.int64]
-    by_popularity_: npt.NDArray[np.intp]
-    n_features_in_: int
-
-    def _fit_counts(self, matrix: Any) -> Any:
-        cells = checked_cells("matrix", matrix)
-        if not cells.nnz:
-            raise ValueError(f"matrix of shape {cells.shape} has no positive cell; there is nothing to learn from.")
-        self.n_features_in_ = cells.shape[1]
-        self.item_counts_ = np.bincount(cells.indices, minlength=cells.shape[1]).astype(np.int64)
-        self.by_popularity_ = np.argsort(-self.item_counts_, kind="stable")
-        return cells
+    fitted_: Counted
+    item_counts_ = FromFit[npt.NDArray[np.int64]]("counts")
+    by_popularity_ = FromFit[npt.NDArray[np.intp]]("by_popularity")
+    n_features_in_ = FromFit[int]("n_items")
 
     def _checked_seen(self, seen: Any) -> Any:
         check_is_fitted(self)
@@ -69,7 +88,7 @@ class Popularity(_CountedRanker):
 
     def fit(self, matrix: Any, y: None = None) -> Self:
         """Count the positive cells of each column of `matrix` (sparse, users x items)."""
-        self._fit_counts(matrix)
+        self.fitted_ = replace(Counted.of(matrix), cells=None)
         return self
 
     def score_rows(self, seen: Any, rows: npt.ArrayLike | None = None) -> Floats:
@@ -77,7 +96,7 @@ class Popularity(_CountedRanker):
         seen = self._checked_seen(seen)
         return np.tile(self.item_counts_.astype(np.float64), (seen.shape[0], 1))
 
-    def rank_items(self, seen: Any, n: int, rows: npt.ArrayLike | None = None) -> Ranking:
+    def rank_items(self, seen: Any, n: int, rows: npt.ArrayLike | None = None) -> Places:
         """(len, n) positions of the most popular items that are not in `seen`; `rows` changes nothing."""
         seen, n = self._checked_seen(seen), checked_k(n, "n")
         ranking = np.full((seen.shape[0], n), -1, dtype=np.int32)
@@ -112,8 +131,8 @@ class ItemKNN(_CountedRanker):
     (n_items,); `history_matrix_`, the training matrix, which `rank(..., rows=...)` reads.
     """
 
-    similarity_: Any
-    history_matrix_: Any
+    similarity_ = FromFit[Any]("similarity")
+    history_matrix_ = FromFit[Any]("cells")
 
     def __init__(self, neighbours: int = 100, similarity: str = "cosine", shrink: float = 0.0) -> None:
         self.neighbours = neighbours
@@ -123,16 +142,15 @@ class ItemKNN(_CountedRanker):
     def fit(self, matrix: Any, y: None = None) -> Self:
         """Find the neighbours of every item of `matrix` (sparse, users x items, values not negative)."""
         self._check_parameters()
-        cells = self._fit_counts(matrix)
-        self.history_matrix_ = cells
-        vectors = self._item_vectors(cells)
+        counted = Counted.of(matrix)
+        vectors = self._item_vectors(counted.cells)
         sizes = np.asarray(vectors.multiply(vectors).sum(axis=1)).ravel()
         users = vectors.T.tocsr()
         nearest = [
             _row_maxima(self._similarity(vectors[block] @ users, block, sizes), self.neighbours)
             for block in _blocks(*(vectors.shape[0],) * 2)
         ]
-        self.similarity_ = sparse.vstack(nearest).T.tocsr()
+        self.fitted_ = replace(counted, similarity=sparse.vstack(nearest).T.tocsr())
         return self
 
     def score_rows(self, seen: Any, rows: npt.ArrayLike | None = None) -> Floats:
@@ -143,7 +161,7 @@ class ItemKNN(_CountedRanker):
         """
         return np.asarray((self._history(self._checked_seen(seen), rows) @ self.similarity_).toarray())
 
-    def rank_items(self, seen: Any, n: int, rows: npt.ArrayLike | None = None) -> Ranking:
+    def rank_items(self, seen: Any, n: int, rows: npt.ArrayLike | None = None) -> Places:
         """(len, n) positions of the best items that are not stored in `seen`, padded with -1.
 
         The histories are the rows of `seen`, or with `rows` the training rows at these positions.
@@ -165,11 +183,8 @@ class ItemKNN(_CountedRanker):
 
     def _check_parameters(self) -> None:
         one_of("similarity", self.similarity, SIMILARITIES)
-        whole = isinstance(self.neighbours, int | np.integer) and not isinstance(self.neighbours, bool)
-        if not whole or self.neighbours < 1:
-            raise ValueError(f"neighbours={self.neighbours!r}; expected a whole number of at least 1, such as 100.")
-        if not (np.isfinite(self.shrink) and self.shrink >= 0):
-            raise ValueError(f"shrink={self.shrink!r}; expected a finite number of at least 0, such as 10.")
+        check_number("neighbours", self.neighbours, at_least=1, whole=True)
+        check_number("shrink", self.shrink, at_least=0)
 
     def _history(self, seen: Any, rows: npt.ArrayLike | None) -> Any:
         if rows is None:
@@ -193,13 +208,9 @@ class ItemKNN(_CountedRanker):
     def _item_vectors(self, cells: Any) -> Any:
         """CSR items x users, weighted as `similarity` says."""
         items = cells.T.tocsr()
-        if self.similarity == "jaccard":
-            return _binary(items)
-        if self.similarity == "tfidf":
-            return TfidfTransformer(norm=None).fit_transform(items)
-        if self.similarity == "bm25":
-            return _bm25(items)
-        return items
+        scheme = weighting.get(SIMILARITIES[self.similarity])
+        weights = scheme.weights(items.indptr, items.indices, items.data, items.shape[1])
+        return sparse.csr_matrix((weights, items.indices, items.indptr), shape=items.shape)
 
     def _similarity(self, products: Any, block: slice, sizes: Floats) -> Any:
         """Turn the inner products of the items of `block` with all items into similarities, in place."""
@@ -252,18 +263,6 @@ def _row_maxima(matrix: Any, n: int) -> Any:
         kept_cells.append(matrix.indptr[rows[row]] + best[row, kept])
     row, cell = np.concatenate(kept_rows), np.concatenate(kept_cells)
     return sparse.csr_matrix((matrix.data[cell], (row, matrix.indices[cell])), shape=matrix.shape)
-
-
-def _bm25(items: Any) -> Any:
-    """BM25 weights of a CSR items x users: items are the documents, users their words."""
-    n_items, n_users = items.shape
-    of_user = np.bincount(items.indices, minlength=n_users)
-    rarity = np.log1p((n_items - of_user + 0.5) / (of_user + 0.5))
-    length = np.asarray(items.sum(axis=1)).ravel()
-    saturation = BM25_SATURATION * (1 - BM25_LENGTH + BM25_LENGTH * length / length.mean())
-    of_cell = np.repeat(saturation, np.diff(items.indptr))
-    weights = rarity[items.indices] * (BM25_SATURATION + 1) * items.data / (items.data + of_cell)
-    return sparse.csr_matrix((weights, items.indices, items.indptr), shape=items.shape)
 
 
 def _binary(matrix: Any) -> Any:
