@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("typer")
 
 import halfstep
-from halfstep.apps.cli.console import listed, plain
+from halfstep.apps.console import listed, plain
 
 from .command import HALFSTEP, one_line, run, shell
 

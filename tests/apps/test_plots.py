@@ -69,7 +69,8 @@ def test_the_core_stays_light():
 def test_a_report_is_written_without_an_import_of_the_pages(tmp_path):
     code = (
         "import halfstep, sys, numpy; model = halfstep.WALS(2, random_state=0).fit(numpy.eye(5) + numpy.eye(5)[::-1]);"
-        "print([m for m in sys.modules if m.startswith('halfstep.apps')]); print(model.report(sys.argv[1]).stat().st_size)"
+        "print([m for m in sys.modules if m.startswith('halfstep.apps')]);"
+        "print(model.report(sys.argv[1]).stat().st_size)"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "r.html")]
     above, size = subprocess.run(command, capture_output=True, text=True).stdout.split("\n")[:2]

@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from halfstep.apps.cli.console import Records, table
+from halfstep.apps.console import Records, table
 from halfstep.apps.report import Chapter, Page, chapter
 
 LEAD = (

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from halfstep.apps.serve.names import Names
+from halfstep.apps.serve.names import NamesAsked
 from halfstep.apps.serve.problems import Unknown
 from halfstep.data.ids import Index
 from halfstep.figures.plane import LatentMap, unit_rows
@@ -13,9 +13,9 @@ from halfstep.figures.plane import LatentMap, unit_rows
 LABELS = np.array(["Nurse", "Night nurse", "Data analyst", "data analyst", "Café owner", "New\nline"], object)
 
 
-def names(labels=LABELS, ids=None) -> Names:
+def names(labels=LABELS, ids=None) -> NamesAsked:
     count = len(labels)
-    return Names(
+    return NamesAsked(
         Index(ids if ids is not None else [f"u/{k}" for k in range(count)], "user"), labels, np.arange(count), "job"
     )
 
@@ -42,11 +42,11 @@ def test_unknown_names_say_where_and_what_is_near() -> None:
 
 
 def test_numbers_in_a_url_and_tuples_in_json() -> None:
-    numbers = Names(Index([10, 20], "user"), None, np.ones(2), "user")
+    numbers = NamesAsked(Index([10, 20], "user"), None, np.ones(2), "user")
     assert numbers.row("20", "user", text=True) == 1
     with pytest.raises(Unknown):
         numbers.row("20", "user")
-    pairs = Names(Index([("a", 1), ("b", 2)], "user"), None, np.ones(2), "user")
+    pairs = NamesAsked(Index([("a", 1), ("b", 2)], "user"), None, np.ones(2), "user")
     assert pairs.row(["b", 2], "user") == 1
 
 

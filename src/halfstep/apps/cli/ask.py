@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from halfstep.apps.cli.console import JsonFlag, OutputFile, Records, emit, guarded, listed, say, working
 from halfstep.apps.cli.sources import ModelFile, find_id, load_model
+from halfstep.apps.console import JsonFlag, OutputFile, Records, emit, guarded, listed, say, working
 
 Users = Annotated[list[str] | None, typer.Option("--user", "-u", help="Id or title of a user; repeat for several.")]
 OneUser = Annotated[str | None, typer.Option("--user", "-u", help="Id or title of a user.")]

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from halfstep.apps.cli.console import JsonFlag, Records, guarded, listed, say, write_records
 from halfstep.apps.cli.running import check_writable, run_average, run_fit
 from halfstep.apps.cli.sources import (
     Data,
@@ -21,6 +20,7 @@ from halfstep.apps.cli.sources import (
     read_ratings,
 )
 from halfstep.apps.cli.wide import Predictions, read_predictions
+from halfstep.apps.console import JsonFlag, Records, guarded, listed, say, write_records
 
 app = typer.Typer(no_args_is_help=True, help="Fit a model to a table and save it.")
 

@@ -10,7 +10,18 @@ import typer
 from rich.markup import escape
 
 from halfstep.apps.cli import fit
-from halfstep.apps.cli.console import (
+from halfstep.apps.cli.running import check_writable
+from halfstep.apps.cli.sources import (
+    Data,
+    Duplicates,
+    ItemColumn,
+    OnetKind,
+    UserColumn,
+    WeightColumn,
+    load_model,
+    read_interactions,
+)
+from halfstep.apps.console import (
     INTERRUPTED,
     JsonFlag,
     OutputFile,
@@ -24,17 +35,6 @@ from halfstep.apps.cli.console import (
     stop_on_interrupt,
     table,
     working,
-)
-from halfstep.apps.cli.running import check_writable
-from halfstep.apps.cli.sources import (
-    Data,
-    Duplicates,
-    ItemColumn,
-    OnetKind,
-    UserColumn,
-    WeightColumn,
-    load_model,
-    read_interactions,
 )
 
 Protocol = Annotated[str, typer.Option(help="strong_generalisation, leave_k_out or time_split.")]

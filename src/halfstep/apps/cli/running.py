@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from rich.markup import escape
 
-from halfstep.apps.cli.console import INTERRUPTED, console, emit_document, pairs, say, stop_on_interrupt
+from halfstep.apps.console import INTERRUPTED, console, emit_document, pairs, say, stop_on_interrupt
 from halfstep.figures.views import objective
 
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from halfstep.apps.cli.console import JsonFlag, console, emit_document, guarded, pairs, say, working
 from halfstep.apps.cli.sources import ModelFile, load_model, read_ratings
 from halfstep.apps.cli.wide import read_predictions
+from halfstep.apps.console import JsonFlag, console, emit_document, guarded, pairs, say, working
 
 Open = Annotated[
     bool | None, typer.Option("--open/--no-open", help="Open the page; when left out, where there is a screen.")

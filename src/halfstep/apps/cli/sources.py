@@ -15,7 +15,7 @@ import typer
 from numpy.typing import NDArray
 from rich.markup import escape
 
-from halfstep.apps.cli.console import say, working
+from halfstep.apps.console import say, working
 from halfstep.data import datasets
 from halfstep.data import files as persistence
 from halfstep.data.columns import choose_columns

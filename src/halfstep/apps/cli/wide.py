@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.markup import escape
 
-from halfstep.apps.cli.console import say
+from halfstep.apps.console import say
 from halfstep.data.datasets._archive import Archive
 from halfstep.data.datasets._columns import Coded, is_missing, numbers_of, object_array
 from halfstep.data.datasets._delimited import header_start, read_delimited, read_header

@@ -16,14 +16,14 @@ from fastapi.staticfiles import StaticFiles
 from halfstep._version import __version__
 from halfstep.apps.serve import routes_ranking, routes_service, routes_values
 from halfstep.apps.serve.guard import Guard
-from halfstep.apps.serve.observe import Metrics, log
+from halfstep.apps.serve.metrics import Metrics
+from halfstep.apps.serve.observe import log
 from halfstep.apps.serve.quick import Quick, Together
 from halfstep.apps.serve.replies import add_handlers
 from halfstep.apps.serve.settings import Settings
 from halfstep.apps.serve.store import Store
 
 STATIC = Path(__file__).parent / "static"
-FOLDER = "HALFSTEP_SERVE_FOLDER"  # where the workers of one server keep their counters
 WORKER = "HALFSTEP_SERVE_WORKER"  # model path and settings of a worker process
 
 
@@ -56,11 +56,9 @@ def create_app(model_path: str | os.PathLike[str], **options: Any) -> FastAPI:
         app.include_router(router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     add_handlers(app)
-    folder = os.environ.get(FOLDER)
-    paths = sorted({*app.openapi()["paths"], "/", "/docs"})
     app.state.settings = settings
     app.state.store = store
-    app.state.metrics = Metrics(paths, Path(folder) if folder else None)
+    app.state.metrics = Metrics({*app.openapi()["paths"], "/", "/docs"})
     app.state.together = Together(settings)
     app.add_middleware(Quick, state=app.state)
     if settings.cors_origins:

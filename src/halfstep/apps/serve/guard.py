@@ -14,7 +14,8 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from halfstep.apps.serve.observe import Metrics, log
+from halfstep.apps.serve.metrics import Metrics
+from halfstep.apps.serve.observe import log
 from halfstep.apps.serve.problems import Problem
 from halfstep.apps.serve.settings import Settings
 

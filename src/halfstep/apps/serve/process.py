@@ -62,7 +62,8 @@ def run(
             return
         from uvicorn.supervisors import Multiprocess
 
-        from halfstep.apps.serve.app import FOLDER, WORKER
+        from halfstep.apps.serve.app import WORKER
+        from halfstep.apps.serve.metrics import FOLDER
 
         os.environ[FOLDER] = stack.enter_context(tempfile.TemporaryDirectory(prefix="halfstep-serve-"))
         os.environ[WORKER] = f"{os.path.abspath(model_path)}\n{settings.to_json()}"

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from halfstep.apps.serve.names import Names
+from halfstep.apps.serve.names import NamesAsked
 from halfstep.apps.serve.problems import FieldError, Problem, at_most
 from halfstep.apps.serve.settings import Settings
 from halfstep.figures.plane import LatentMap
@@ -30,8 +30,8 @@ class Ranking:
         self.settings = settings
         activity, self.popularity = cell_counts(model.seen, (len(model.user_ids_), len(model.item_ids_)))
         self._scoring = model._scoring_rows()  # rows whose dot products are the scores, biases included
-        self.users = Names(model._users, model.user_labels_, activity, settings.user_name)
-        self.items = Names(model._items, model.item_labels_, self.popularity, settings.item_name)
+        self.users = NamesAsked(model._users, model.user_labels_, activity, settings.user_name)
+        self.items = NamesAsked(model._items, model.item_labels_, self.popularity, settings.item_name)
 
     @property
     def folds_items(self) -> bool:
@@ -225,7 +225,7 @@ class Ranking:
         }
 
     def complete(self, text: str, of: str, n: int) -> dict[str, Any]:
-        """Names for what somebody has typed so far, most likely first."""
+        """NamesAsked for what somebody has typed so far, most likely first."""
         at_most("n", n, self.settings.max_n)
         names = self.users if of == "users" else self.items
         return {"results": names.describe(names.complete(text, n))}
@@ -271,7 +271,7 @@ class Ranking:
     def _lengths(self, of: str) -> NDArray[Any]:
         return self._all_lengths[of]
 
-    def _points(self, names: Names, rows: NDArray[Any], factors: NDArray[Any]) -> list[dict[str, Any]]:
+    def _points(self, names: NamesAsked, rows: NDArray[Any], factors: NDArray[Any]) -> list[dict[str, Any]]:
         if not len(rows):
             return []
         places = np.round(self._map.place(factors[rows]), 4).tolist()
@@ -296,7 +296,7 @@ class Ranking:
         ]
 
 
-def _places(names: Names, ids: NDArray[Any]) -> NDArray[np.int64]:
+def _places(names: NamesAsked, ids: NDArray[Any]) -> NDArray[np.int64]:
     """Rows of ids that the model gave out, -1 for its padding."""
     flat = ids.ravel()
     there = np.array([id is not None for id in flat], bool)
@@ -306,7 +306,7 @@ def _places(names: Names, ids: NDArray[Any]) -> NDArray[np.int64]:
     return rows.reshape(ids.shape)
 
 
-def _scored(names: Names, rows: NDArray[Any], scores: NDArray[Any]) -> list[dict[str, Any]]:
+def _scored(names: NamesAsked, rows: NDArray[Any], scores: NDArray[Any]) -> list[dict[str, Any]]:
     entries = names.describe(rows)
     for entry, score in zip(entries, np.asarray(scores, np.float64).tolist(), strict=True):
         entry["score"] = round(score, DIGITS)

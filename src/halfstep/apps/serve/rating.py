@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from halfstep.apps.serve.names import Names
+from halfstep.apps.serve.names import NamesAsked
 from halfstep.apps.serve.problems import at_most
 from halfstep.apps.serve.settings import Settings
 
@@ -14,7 +14,7 @@ from halfstep.apps.serve.settings import Settings
 class Rating:
     """Answers of a model with `predict` over (user, item) pairs, such as `PLQMF`."""
 
-    def __init__(self, model: Any, users: Names, items: Names, settings: Settings) -> None:
+    def __init__(self, model: Any, users: NamesAsked, items: NamesAsked, settings: Settings) -> None:
         self.model = model
         self.users = users
         self.items = items
