@@ -1,7 +1,7 @@
 """What fitted models show in notebooks: `plot_*` figures, `report()`, and a card instead of a bare repr.
 
-Estimators inherit these thin methods; each hands public data of the fit to a function of `draw`. What a method needs of
-its model stands in a protocol. `report` goes through `hook`, so that nothing above is imported.
+Estimators inherit these thin methods; each hands data of the fit to a function of `draw`. What a method needs of
+its model is declared above it. `report` goes through `hook`, so that nothing above is imported.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import html
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -56,70 +56,50 @@ class Shown(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
             raise ValueError(f"this {type(self).__name__} is not fitted yet; call fit first.")
 
 
-class Checked(Protocol):
-    """What `Shown` gives to the methods below."""
-
-    def _need_fit(self) -> None: ...
-
-
-class FittedBySweeps(Checked, Protocol):
-    @property
-    def history_(self) -> list[dict[str, Any]]: ...
-    @property
-    def converged_(self) -> bool: ...
-
-
 class ShownBySweep(Shown):
     """A model that sweeps have fitted: `history_` has a record of each."""
 
-    def plot_objective(self: FittedBySweeps) -> Any:
+    history_: list[dict[str, Any]]
+    converged_: bool
+
+    def plot_objective(self) -> Any:
         """The objective by sweep, and the parts that add up to it."""
         self._need_fit()
         return draw.objective(self.history_)
 
-
-def sweep_facts(model: FittedBySweeps) -> dict[str, str]:
-    """How the fit ended, for a card."""
-    if not model.history_:
-        return {}
-    end = "converged" if model.converged_ else "still falling"
-    return {
-        "sweeps": f"{len(model.history_)}, {end}",
-        "objective": f"{views.objective(model.history_[-1]):.6g}",
-    }
-
-
-class FittedRows(FittedBySweeps, Protocol):
-    """Users and items with factors."""
-
-    user_labels_: NDArray[Any] | None
-    item_labels_: NDArray[Any] | None
-
-    @property
-    def user_ids_(self) -> NDArray[Any]: ...
-    @property
-    def item_ids_(self) -> NDArray[Any]: ...
-    @property
-    def user_factors_(self) -> NDArray[Any]: ...
-    @property
-    def item_factors_(self) -> NDArray[Any]: ...
-    def seen(self, rows: NDArray[np.int64]) -> Any: ...
-    def explain(self, user: Any = None, item: Any = None, *, items: Any = None) -> Any: ...
+    def _facts(self) -> dict[str, str]:
+        if not self.history_:
+            return {}
+        end = "converged" if self.converged_ else "still falling"
+        last = views.objective(self.history_[-1])
+        return {"sweeps": f"{len(self.history_)}, {end}", "objective": f"{last:.6g}"}
 
 
 class ShownRows(ShownBySweep):
-    """Users and items."""
+    """Users and items with factors."""
 
-    def _facts(self: FittedRows) -> dict[str, str]:
+    user_ids_: NDArray[Any]
+    item_ids_: NDArray[Any]
+    user_factors_: NDArray[Any]
+    item_factors_: NDArray[Any]
+    user_labels_: NDArray[Any] | None
+    item_labels_: NDArray[Any] | None
+
+    def _facts(self) -> dict[str, str]:
         if not hasattr(self, "user_factors_"):
-            return sweep_facts(self)
-        return {"users": f"{len(self.user_ids_):,}", "items": f"{len(self.item_ids_):,}"} | sweep_facts(self)
+            return super()._facts()
+        return {"users": f"{len(self.user_ids_):,}", "items": f"{len(self.item_ids_):,}"} | super()._facts()
 
 
 class ShownRecommender(ShownRows):
     """Figures of a recommender."""
 
-    def plot_map(self: FittedRows, side: str = "item", method: str = "auto") -> Any:
+    if TYPE_CHECKING:  # what the estimator has
+
+        def seen(self, rows: NDArray[np.int64]) -> Any: ...
+        def explain(self, user: Any = None, item: Any = None, *, items: Any = None) -> Any: ...
+
+    def plot_map(self, side: str = "item", method: str = "auto") -> Any:
         """Items (or users) in the plane by the directions of their factors; see `plane.flat_map`."""
         self._need_fit()
         one_of("side", side, ("item", "user"))
@@ -133,59 +113,48 @@ class ShownRecommender(ShownRows):
         names, amount = views.titles(ids, labels), np.log10(1 + counts)
         return draw.latent_map(f"Map of {side}s", factors, names, amount, "log10 counts", method)
 
-    def plot_popularity(self: FittedRows) -> Any:
+    def plot_popularity(self) -> Any:
         """Mean score of every item against how many users have it."""
         self._need_fit()
         counts = views.cell_counts(self.seen, (len(self.user_ids_), len(self.item_ids_)))[1]
         scores = views.mean_scores(self.user_factors_, self.item_factors_)
         return draw.popularity(counts, scores, views.titles(self.item_ids_, self.item_labels_))
 
-    def plot_explanation(
-        self: FittedRows, user: Any = None, item: Any = None, *, items: Any = None, n: int = 15
-    ) -> Any:
+    def plot_explanation(self, user: Any = None, item: Any = None, *, items: Any = None, n: int = 15) -> Any:
         """What each item somebody has contributes to the score of `item`; see `explain`."""
         reason = self.explain(user, item, items=items)
         return draw.explanation(item, reason.score, reason.ids[:n], reason.contributions[:n])
 
 
-class FittedRatings(FittedBySweeps, Protocol):
-    """Pairs with biases."""
-
-    loss: Any
-    _cells: Any
-
-    @property
-    def user_ids_(self) -> NDArray[Any]: ...
-    @property
-    def item_ids_(self) -> NDArray[Any]: ...
-    @property
-    def user_bias_(self) -> NDArray[Any]: ...
-    @property
-    def item_bias_(self) -> NDArray[Any]: ...
-    def predict(self, X: Any) -> Any: ...
-
-
 class ShownRatings(ShownRows):
     """Figures of a factorisation of ratings."""
 
-    def plot_residuals(self: FittedRatings, pairs: Any = None, y: ArrayLike | None = None) -> Any:
+    loss: Any
+    user_bias_: NDArray[Any]
+    item_bias_: NDArray[Any]
+
+    if TYPE_CHECKING:
+
+        def predict(self, X: Any) -> Any: ...
+
+    def plot_residuals(self, pairs: Any = None, y: ArrayLike | None = None) -> Any:
         """Distribution of observed minus predicted, over the ratings given or those of the fit."""
         pairs, observed = ratings_to_judge(self, pairs, y)
         residual = observed - np.asarray(self.predict(pairs), float)
         return draw.histogram("Residuals", "observed minus predicted", {"ratings": residual})
 
-    def plot_calibration(self: FittedRatings, pairs: Any = None, y: ArrayLike | None = None) -> Any:
+    def plot_calibration(self, pairs: Any = None, y: ArrayLike | None = None) -> Any:
         """What was observed where the model predicted so much: mean, median and the middle 80%, in tenths."""
         pairs, observed = ratings_to_judge(self, pairs, y)
         return draw.observed_against_predicted(self.predict(pairs), observed)
 
-    def plot_biases(self: FittedRatings) -> Any:
+    def plot_biases(self) -> Any:
         """Distributions of user and item biases."""
         self._need_fit()
         return draw.histogram("Biases", "bias", {"users": self.user_bias_, "items": self.item_bias_})
 
 
-def ratings_to_judge(model: FittedRatings, pairs: Any, y: ArrayLike | None) -> tuple[Any, Floats]:
+def ratings_to_judge(model: ShownRatings, pairs: Any, y: ArrayLike | None) -> tuple[Any, Floats]:
     """The ratings given, or those of the fit."""
     model._need_fit()
     if (pairs is None) != (y is None):
@@ -197,7 +166,7 @@ def ratings_to_judge(model: FittedRatings, pairs: Any, y: ArrayLike | None) -> t
     return pairs, np.asarray(y, float)
 
 
-def fitted_ratings(model: FittedRatings) -> tuple[Any, Any]:
+def fitted_ratings(model: ShownRatings) -> tuple[Any, Any]:
     """Pairs and targets of the fit, or (None, None) for a model that came from a file."""
     cells = model._cells
     if not isinstance(cells.targets, np.ndarray):
@@ -209,42 +178,38 @@ def fitted_ratings(model: FittedRatings) -> tuple[Any, Any]:
     return pairs, y
 
 
-class FittedEnsemble(FittedBySweeps, Protocol):
-    """Instances and classifiers with factors."""
-
-    n_features_in_: int
-    _factors: Any
-
-    @property
-    def diagnostics_(self) -> Any: ...
-    @property
-    def novelty_(self) -> Floats: ...
-    @property
-    def instance_factors_(self) -> NDArray[Any]: ...
-    def predict_proba(self, P: Any = None) -> Floats: ...
-
-
 class ShownEnsemble(ShownBySweep):
     """Figures of a fused ensemble. `names` are those of the classifiers."""
 
-    def plot_weights(self: FittedEnsemble, names: Sequence[str] | None = None) -> Any:
+    n_features_in_: int
+    novelty_: Floats
+
+    if TYPE_CHECKING:
+
+        @property
+        def instance_factors_(self) -> NDArray[Any]: ...
+        @property
+        def diagnostics_(self) -> Any: ...
+        def predict_proba(self, P: Any = None) -> Floats: ...
+
+    def plot_weights(self, names: Sequence[str] | None = None) -> Any:
         """What each classifier counts in the answer, largest first; the line is the plain mean."""
         self._need_fit()
         weights = np.asarray(self.diagnostics_.classifier_weights)
         return draw.weights(weights, views.classifier_names(names, len(weights)))
 
-    def plot_similarity(self: FittedEnsemble, names: Sequence[str] | None = None) -> Any:
+    def plot_similarity(self, names: Sequence[str] | None = None) -> Any:
         """Cosines between classifiers, alike ones side by side."""
         self._need_fit()
         cosines = self.diagnostics_.classifier_similarity
         return draw.similarity(cosines, views.classifier_names(names, len(cosines)))
 
-    def plot_calibration(self: FittedEnsemble) -> Any:
+    def plot_calibration(self) -> Any:
         """Share of positives where the model predicted so much, over the labelled instances."""
         self._need_fit()
         return draw.calibration(self.diagnostics_.calibration, type(self).__name__)
 
-    def plot_instances(self: FittedEnsemble, by: str = "answer") -> Any:
+    def plot_instances(self, by: str = "answer") -> Any:
         """Instances in the plane, coloured by "answer" (probability of the last class), "difficulty" or "novelty"."""
         self._need_fit()
         one_of("by", by, ("answer", "difficulty", "novelty"))
@@ -253,50 +218,44 @@ class ShownEnsemble(ShownBySweep):
         names = [str(i) for i in range(len(latent))]
         return draw.latent_map("Instances", latent, names, amount, by, "auto")
 
-    def _facts(self: FittedEnsemble) -> dict[str, str]:
+    def _facts(self) -> dict[str, str]:
         sizes = {"instances": f"{len(self.novelty_):,}", "classifiers": f"{self.n_features_in_:,}"}
-        return sizes | sweep_facts(self)
+        return sizes | super()._facts()
 
 
-def instance_vectors(model: FittedEnsemble) -> NDArray[Any]:
+def instance_vectors(model: ShownEnsemble) -> NDArray[Any]:
     """(n, -1) the factors that instances share with classifiers; those of all classes side by side."""
     shared = model.instance_factors_[:, model._factors.columns.shared]
     return np.asarray(shared).reshape(len(model.novelty_), -1)
 
 
-class FittedAverage(Checked, Protocol):
-    """A family of ensembles."""
-
-    n_features_in_: int
-
-    @property
-    def members_(self) -> list[dict[str, Any]]: ...
-    @property
-    def classes_(self) -> NDArray[Any]: ...
-    @property
-    def uncertainty_(self) -> Floats: ...
-    @property
-    def log_loss_(self) -> float | None: ...
-    def predict_proba(self, P: Any = None) -> Floats: ...
-
-
 class ShownAverage(Shown):
     """Figures of an average over a family of ensembles."""
 
+    n_features_in_: int
+    members_: list[dict[str, Any]]
+    classes_: NDArray[Any]
+    uncertainty_: Floats
+    log_loss_: float | None
+
+    if TYPE_CHECKING:
+
+        def predict_proba(self, P: Any = None) -> Floats: ...
+
     _fit_leaves = "members_"
 
-    def plot_members(self: FittedAverage, n: int = 20) -> Any:
+    def plot_members(self, n: int = 20) -> Any:
         """Weights of the `n` heaviest members; the line is a plain average. Out-of-fold log loss on hovering."""
         self._need_fit()
         check_number("n", n, at_least=1, whole=True)
         return draw.members(self.members_, n)
 
-    def plot_uncertainty(self: FittedAverage) -> Any:
+    def plot_uncertainty(self) -> Any:
         """How far the probability of each instance may be trusted: its standard deviation against itself."""
         self._need_fit()
         return draw.uncertainty(str(self.classes_[-1]), self.predict_proba()[:, -1], self.uncertainty_)
 
-    def _facts(self: FittedAverage) -> dict[str, str]:
+    def _facts(self) -> dict[str, str]:
         heaviest = self.members_[0]
         facts = {
             "instances": f"{len(self.uncertainty_):,}",
