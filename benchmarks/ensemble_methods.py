@@ -98,7 +98,7 @@ _AVERAGES, _STACKING = _baselines("averages"), (*_baselines("stacking"), "core/l
 _OURS = (
     *_baselines(),
     "core/logistic.py",
-    *(f"ensemble/family/{name}.py" for name in ("analysis", "estimator", "members", "views", "zoo")),
+    *(f"ensemble/family/{name}.py" for name in ("analysis", "estimator", "fitting", "members", "roster", "views")),
 )
 
 METHODS: dict[str, Method] = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -25,10 +25,16 @@ from ensemble_methods import METHODS, OURS, Method
 from ensemble_report import Results
 from ensemble_stats import compare, text_table
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from halfstep import CFEnsemble, CFEnsembleCV, baselines
-from halfstep.ensemble.family.members import Scene
-from halfstep.ensemble.family.views import AdditiveView, Cells, FactorView, MeanView
+from halfstep.core.blas import blas_threads
+from halfstep.ensemble.family.fitting import fit_family
+from halfstep.ensemble.family.members import Member, Scene
+from halfstep.ensemble.family.roster import make_members
+from halfstep.ensemble.family.settings import FamilySettings
+from halfstep.ensemble.family.views import FactorView, PredictedRows, View
+from halfstep.ensemble.inputs import read_rows
 from halfstep.ensemble.predictions import expit, logit
 
 Floats = NDArray[np.float64]
@@ -38,32 +44,42 @@ def ours(**parameters: Any) -> CFEnsembleCV:
     return CFEnsembleCV(n_threads=1, **parameters)
 
 
-class Without(CFEnsembleCV):
-    """The family without the members whose name holds one of `_left_out`."""
+class Without:
+    """The family without the members whose name holds one of `left_out`."""
 
-    _left_out: tuple[str, ...] = ()
+    def __init__(self, *left_out: str, **parameters: Any) -> None:
+        self.left_out = left_out
+        self.model = ours(**parameters)
 
-    def _weigh(self, members: Any, answers: Any, labelled: Any, intercepts: Any) -> None:
-        kept = [k for k, member in enumerate(members) if not any(part in member.name for part in self._left_out)]
-        super()._weigh([members[k] for k in kept], answers[kept], labelled, intercepts)
+    def fit(self, P: Floats, y: Floats) -> Without:
+        settings = FamilySettings(**self.model.get_params(deep=False))
+        with blas_threads(1):
+            self.model.fitted_ = fit_family(settings, read_rows(P, y), P.shape[1], self._roster)
+        return self
 
-    def _list_members(self, seconds: Any, spent: Any) -> None:
-        self.members_ = []
+    def _roster(self, views: Sequence[View], labels: int) -> list[Member]:
+        return [member for member in make_members(views, labels) if not any(p in member.name for p in self.left_out)]
+
+    def predict_proba(self) -> Floats:
+        return self.model.predict_proba()
 
 
 def without(*parts: str) -> Callable[[], Any]:
-    return lambda: type("Left", (Without,), {"_left_out": parts, "__init__": CFEnsembleCV.__init__})(n_threads=1)
+    return lambda: Without(*parts)
 
 
-class RowPosterior(CFEnsembleCV):
+class RowPosterior:
     """Log odds of a member with posterior variance v divided by sqrt(1 + pi v / 8): sigmoid averaged over the row."""
 
-    def _answer(self, cells: Cells) -> tuple[Floats, Floats]:
-        scene = Scene(cells, self._n_channels, self._views)
-        answers = np.array([m.log_odds(scene) / np.sqrt(1 + np.pi / 8 * m.variance(scene)) for m in self._members])
-        average = self.weights_ @ answers
-        positive = expit(average * (1 + self._calibration[-1]) + self._calibration[0])
-        return np.column_stack([1 - positive, positive]), np.zeros(len(positive))
+    def fit(self, P: Floats, y: Floats) -> RowPosterior:
+        family = ours().fit(P, y).fitted_.committee
+        scene = Scene(PredictedRows(P, np.zeros(len(P), np.int64)), 1, family.views)
+        answers = np.array([m.log_odds(scene) / np.sqrt(1 + np.pi / 8 * m.variance(scene)) for m in family.members])
+        self._positive = expit(family.weights @ answers * (1 + family.calibration[-1]) + family.calibration[0])
+        return self
+
+    def predict_proba(self) -> Floats:
+        return np.column_stack([1 - self._positive, self._positive])
 
 
 class BaggedClassifiers:
@@ -86,7 +102,7 @@ class BaggedClassifiers:
         return np.column_stack([1 - self._positive, self._positive])
 
 
-class ClassConditional(baselines.Mean):
+class ClassConditional(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Latent factors as two normal clouds, one for each class, with one covariance; EM with the labels given."""
 
     rank = 2
@@ -95,8 +111,7 @@ class ClassConditional(baselines.Mean):
     def fit(self, P: Any, y: Any = None) -> ClassConditional:
         y = np.asarray(y, dtype=np.float64)
         known = np.isfinite(y) & (y >= 0)
-        self.classes_ = np.array([0, 1])
-        self._view = FactorView(self.rank).fit(Cells(P, np.zeros(len(P), np.int64)))
+        self._view = FactorView(self.rank).fit(PredictedRows(P, np.zeros(len(P), np.int64)))
         X = self._features(P)
         belief = np.where(known, y, expit(X[:, 0]))
         for _ in range(self.steps):
@@ -112,7 +127,7 @@ class ClassConditional(baselines.Mean):
         return self
 
     def _features(self, P: Any) -> Floats:
-        sight = self._view.look(Cells(P, np.zeros(len(P), np.int64)))
+        sight = self._view.look(PredictedRows(P, np.zeros(len(P), np.int64)))
         return np.column_stack([sight.centre, sight.latent])
 
     def predict_proba(self, P: Any = None) -> Floats:
@@ -120,29 +135,15 @@ class ClassConditional(baselines.Mean):
         return np.column_stack([1 - positive, positive])
 
 
-class Alternating(CFEnsembleCV):
+def alternating() -> Without:
     """Factorisations with one penalty for all (rank 1, 2, 4, 7; reg 2) in place of factor analyses."""
-
-    def _fit_views(self, views: Any, cells: Any, begun: float, bar: Any) -> dict[str, float]:
-        kept = [view for view in views if isinstance(view, MeanView | AdditiveView)]
-        return super()._fit_views([*kept, FactorView(1)], cells, begun, bar)
-
-    def _weigh(self, members: Any, answers: Any, labelled: Any, intercepts: Any) -> None:
-        kept = [k for k, member in enumerate(members) if not member.name.startswith("factors")]
-        super()._weigh([members[k] for k in kept], answers[kept], labelled, intercepts)
-
-    def _list_members(self, seconds: Any, spent: Any) -> None:
-        self.members_ = []
-
-
-def alternating() -> Alternating:
     forms = ("reconstructed", "latent", "filled")
     fits = [
         (f"{rank} {form}", CFEnsemble(rank=rank, rho=1.0, on=form, max_iter=15, n_threads=1))
         for rank in (1, 2, 4, 7)
         for form in forms
     ]
-    return Alternating(n_threads=1, estimators=fits)
+    return Without("factors", ranks=(1,), links=("logit",), estimators=fits)
 
 
 def plus(name: str, estimator: Any) -> Callable[[], Any]:
@@ -171,7 +172,7 @@ VARIANTS: dict[str, Callable[[], Any]] = {
     "plus Dawid-Skene": plus("dawid-skene", baselines.DawidSkene()),
     "plus class-conditional": plus("clouds", ClassConditional()),
     "class-conditional alone": ClassConditional,
-    "row posteriors": lambda: RowPosterior(n_threads=1),
+    "row posteriors": RowPosterior,
     "bagged classifiers": BaggedClassifiers,
 }
 

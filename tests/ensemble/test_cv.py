@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import average_precision_score, log_loss
 
 import halfstep
 from halfstep import CFEnsembleCV, baselines
 from halfstep.ensemble import CFEnsemble
 from halfstep.ensemble.predictions import PredictionWarning, expit, logit
+
+from ..contract.refusal import refused, unchanged
 
 N, M = 400, 15
 
@@ -298,3 +303,48 @@ def test_it_works_inside_scikit_learn() -> None:
     members = [("a", GaussianNB()), ("b", LogisticRegression())]
     stack = StackingClassifier(members, final_estimator=CFEnsembleCV(ranks=(1,)), cv=2).fit(P, truth)
     assert stack.score(P, truth) > 0.7
+
+
+def test_a_refused_fit_leaves_the_model_as_it_was() -> None:
+    P, truth = pool(n=60)
+    y = labelled(truth, 20)
+    stages = refused(
+        lambda: fit(P, y, estimators=[("mean", baselines.Mean())]),
+        lambda model: model.fit(P[:40, :8], y[:40]),
+        lambda model: (model.predict_proba(), model.predict_proba(P[:5]), model.uncertainty(), model.members_),
+    )
+    assert stages > 50
+
+
+@pytest.mark.parametrize("y", [[0, 1, 0], np.arange(60), np.ones((60, 2))], ids=["short", "many classes", "table"])
+def test_labels_that_are_refused_change_nothing(y: Any) -> None:
+    P, truth = pool(n=60)
+    model = fit(P, labelled(truth, 20))
+    unchanged(model, lambda: model.fit(P, y), ValueError, lambda: (model.predict_proba(), model.predict()))
+
+
+def test_a_family_with_further_members_can_be_pickled_and_does_not_hold_the_rows() -> None:
+    P, truth = pool(n=60)
+    model = fit(P, labelled(truth, 20), estimators=[("mean", baselines.Mean())])
+    again = pickle.loads(pickle.dumps(model))
+    assert_array_equal(again.predict_proba(P[:9]), model.predict_proba(P[:9]))
+    assert not hasattr(model.fitted_.committee.members[-1], "_refit")
+
+
+def test_what_was_fitted_cannot_be_set() -> None:
+    P, _ = pool(n=60)
+    model = fit(P, None)
+    with pytest.raises(AttributeError, match="weights_ belongs to the fit"):
+        model.weights_ = np.ones(3)
+    with pytest.raises(NotFittedError, match="not fitted"):
+        CFEnsembleCV().predict_proba()
+
+
+def test_files_keep_labels_and_old_ones_without_them_load(tmp_path: Any) -> None:
+    P, truth = pool(n=60)
+    model = fit(P, labelled(truth, 20))
+    model.save(tmp_path / "model.safetensors")
+    assert_array_equal(halfstep.load(tmp_path / "model.safetensors").fitted_.labels, model.fitted_.labels)
+    model.fitted_ = replace(model.fitted_, labels=None)
+    model.save(tmp_path / "old.safetensors")
+    assert halfstep.load(tmp_path / "old.safetensors").fitted_.labels is None

@@ -14,8 +14,8 @@ from scipy.stats import multivariate_normal
 from halfstep.ensemble.family import analysis
 from halfstep.ensemble.family.analysis import FactorAnalysis
 from halfstep.ensemble.family.members import SKILL_FLOOR, skill_weights
-from halfstep.ensemble.family.views import Cells, FactorView
-from halfstep.ensemble.family.zoo import make_members, make_views
+from halfstep.ensemble.family.roster import make_members, make_views
+from halfstep.ensemble.family.views import FactorView, PredictedRows
 
 
 def draw(seed: int, n: int = 80, m: int = 7, r: int = 2, missing: float = 0.4) -> tuple[Any, Any]:
@@ -112,7 +112,7 @@ def test_latent_columns_have_the_size_of_what_they_explain() -> None:
     rng = np.random.default_rng(1)
     P = rng.random((200, 9))
     P[rng.random(P.shape) < 0.3] = np.nan
-    cells = Cells(P, np.zeros(200, np.int64))
+    cells = PredictedRows(P, np.zeros(200, np.int64))
     view = FactorView(2).fit(cells)
     sight = view.look(cells)
     reconstructed = view.model.reconstruct(view.model.posterior(cells.scores("logit"), cells.observed)[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -11,8 +11,10 @@ Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
 
 
-def blas_threads(n: int) -> AbstractContextManager[Any]:
-    """Within the block, NumPy's and SciPy's linear algebra runs on at most `n` threads."""
+def blas_threads(n: int | None) -> AbstractContextManager[Any]:
+    """Within the block, NumPy's and SciPy's linear algebra runs on at most `n` threads; None leaves it as it is."""
+    if n is None:
+        return nullcontext()
     limits: AbstractContextManager[Any] = _controller().limit(limits=n, user_api="blas")
     return limits
 

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from halfstep.core.arrays import Codes, Floats
 from halfstep.core.logistic import fit_logistic
-from halfstep.ensemble.family.views import MEAN_CLIP, Cells, Sight, View
+from halfstep.ensemble.family.views import MEAN_CLIP, PredictedRows, Sight, View
+from halfstep.ensemble.inputs import Rows
 from halfstep.ensemble.predictions import logit
 
 INTERCEPT_PENALTY = 8.0
@@ -31,7 +33,7 @@ SKILL_CELLS = 5.0
 class Scene:
     """Some rows, and what views see of them, looked at once."""
 
-    def __init__(self, cells: Cells, n_channels: int, views: dict[str, View]) -> None:
+    def __init__(self, cells: PredictedRows, n_channels: int, views: dict[str, View]) -> None:
         self.cells = cells
         self.intercepts = np.eye(n_channels)[cells.channel]
         self._views = views
@@ -44,7 +46,7 @@ class Scene:
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled:
+class FoldedLabels:
     """truth (r,) 0 or 1 of labelled rows; folds (r,), or None where labels are too few to be held out."""
 
     truth: Floats
@@ -57,7 +59,7 @@ class Labelled:
         return [(self.folds != fold, self.folds == fold) for fold in np.unique(self.folds)]
 
 
-def out_of_fold(labelled: Labelled, learn: Callable[[Any], Callable[[Any], Floats]], known: Floats) -> Floats:
+def out_of_fold(labelled: FoldedLabels, learn: Callable[[Any], Callable[[Any], Floats]], known: Floats) -> Floats:
     """(r,) each row's answer from a rule learned on the other folds; `known` where there are no folds."""
     answers = known.copy()
     for kept, held in labelled.splits():
@@ -69,9 +71,10 @@ class Member(ABC):
     """`learn` from the scene of labelled rows gives their out-of-fold log odds; `log_odds` answers for any scene."""
 
     name: str
+    view: View | None = None
     strength = 1.0
 
-    def learn(self, scene: Scene, labelled: Labelled) -> Floats:
+    def learn(self, scene: Scene, labelled: FoldedLabels) -> Floats:
         """(r,)."""
         base = self._learn_base(scene, labelled)
         deviations = self._deviations(scene)
@@ -103,7 +106,7 @@ class Member(ABC):
         """(n,) of the log odds, as far as the member knows how little it was shown."""
         return np.zeros(len(scene.intercepts))
 
-    def _learn_base(self, scene: Scene, labelled: Labelled) -> Floats:
+    def _learn_base(self, scene: Scene, labelled: FoldedLabels) -> Floats:
         """(r,) the base of labelled rows, none of which has helped to find its own."""
         return self._base(scene)
 
@@ -123,19 +126,28 @@ class Member(ABC):
         self.coefficients, self.middle = arrays["coefficients"], float(arrays["middle"])
 
 
-class CentreMember(Member):
+class ViewMember(Member):
+    """A member on a view, named after it."""
+
+    view: View
+
+    def __init__(self, view: View, what: str = "") -> None:
+        self.view = view
+        self.name = view.name + what
+
+    def _sight(self, scene: Scene) -> Sight:
+        return scene[self.view.name]
+
+
+class CentreMember(ViewMember):
     """The view's centre."""
 
-    def __init__(self, view: View) -> None:
-        self.view = view
-        self.name = view.name
-
     def _base(self, scene: Scene) -> Floats:
-        return scene[self.view.name].centre
+        return self._sight(scene).centre
 
     def variance(self, scene: Scene) -> Floats:
         slope = 1 + self.coefficients[scene.intercepts.shape[1]]
-        variance: Floats = slope**2 * scene[self.view.name].variance
+        variance: Floats = slope**2 * self._sight(scene).variance
         return variance
 
 
@@ -143,24 +155,22 @@ class LatentMember(CentreMember):
     """The centre, and the latent factors under penalty strength/2 |w|^2."""
 
     def __init__(self, view: View, strength: float) -> None:
-        super().__init__(view)
+        super().__init__(view, f", latent {strength:g}")
         self.strength = strength
-        self.name = f"{view.name}, latent {strength:g}"
 
     def _deviations(self, scene: Scene) -> Floats:
-        return scene[self.view.name].latent
+        return self._sight(scene).latent
 
 
-class StackedMember(Member):
+class StackedMember(ViewMember):
     """The mean of the filled scores, and what each classifier differs from it, under penalty strength/2 |w|^2."""
 
     def __init__(self, view: View, strength: float) -> None:
-        self.view = view
+        super().__init__(view, f", stacked {strength:g}")
         self.strength = strength
-        self.name = f"{view.name}, stacked {strength:g}"
 
     def _scores(self, scene: Scene) -> Floats:
-        return self.view.log_odds(scene[self.view.name].filled)
+        return self.view.log_odds(self._sight(scene).filled)
 
     def _base(self, scene: Scene) -> Floats:
         mean: Floats = self._scores(scene).mean(axis=1)
@@ -172,16 +182,15 @@ class StackedMember(Member):
         return deviations
 
 
-class SkillMember(Member):
+class SkillMember(ViewMember):
     """The mean of the filled scores weighed by skill^power on labelled rows."""
 
     def __init__(self, view: View, power: float) -> None:
-        self.view = view
+        super().__init__(view, f", skill^{power:g}")
         self.power = power
-        self.name = f"{view.name}, skill^{power:g}"
 
-    def _learn_base(self, scene: Scene, labelled: Labelled) -> Floats:
-        filled = scene[self.view.name].filled
+    def _learn_base(self, scene: Scene, labelled: FoldedLabels) -> Floats:
+        filled = self._sight(scene).filled
         P = self.view.probabilities(filled)
 
         def learn(kept: Any) -> Callable[[Any], Floats]:
@@ -192,7 +201,7 @@ class SkillMember(Member):
         return out_of_fold(labelled, learn, self._pool(filled, self.weights))
 
     def _base(self, scene: Scene) -> Floats:
-        return self._pool(scene[self.view.name].filled, self.weights)
+        return self._pool(self._sight(scene).filled, self.weights)
 
     def _pool(self, filled: Floats, weights: Floats) -> Floats:
         return self.view.log_odds(filled @ weights)
@@ -223,22 +232,35 @@ def skill_weights(P: Floats, truth: Floats, power: float) -> Floats:
     return weights
 
 
+@dataclass(frozen=True, eq=False)
+class Refit:
+    """A copy of `estimator` fitted to all rows with labels of some: `kept` is a mask of the labelled `instances`."""
+
+    estimator: Any
+    rows: Rows
+    instances: Codes
+
+    def __call__(self, kept: Any) -> Any:
+        y = np.full(self.rows.n, -1)
+        y[self.instances[kept]] = self.rows.y[self.instances[kept]]
+        return clone(self.estimator).fit(self.rows.P, y)
+
+
 class EstimatorMember(Member):
-    """Any estimator with `fit(P, y)` and `predict_proba(P)`, refitted for each fold with all rows kept.
+    """Any estimator with `fit(P, y)` and `predict_proba(P)`, refitted for each fold with all rows kept."""
 
-    `fit_again(kept)` gives the estimator fitted with the labels of the labelled rows `kept`, a mask.
-    """
-
-    def __init__(self, name: str, fit_again: Callable[[Any], Any]) -> None:
+    def __init__(self, name: str, refit: Refit) -> None:
         self.name = name
-        self._fit_again = fit_again
+        self._refit = refit
 
-    def _learn_base(self, scene: Scene, labelled: Labelled) -> Floats:
+    def _learn_base(self, scene: Scene, labelled: FoldedLabels) -> Floats:
+        refit = self.__dict__.pop("_refit")  # what was learned does not hold the rows it was learned from
+
         def learn(kept: Any) -> Callable[[Any], Floats]:
-            model = self._fit_again(kept)
+            model = refit(kept)
             return lambda held: _log_odds(model, scene.cells.P[held])
 
-        self.fitted = self._fit_again(np.ones(len(labelled.truth), dtype=bool))
+        self.fitted = refit(np.ones(len(labelled.truth), dtype=bool))
         return out_of_fold(labelled, learn, self._base(scene))
 
     def _base(self, scene: Scene) -> Floats:

@@ -26,7 +26,7 @@ FIT_ROWS = 20_000
 
 
 @dataclass(eq=False)
-class Cells:
+class PredictedRows:
     """Predictions of some rows: P (n, m), NaN where missing, and the class each row is about."""
 
     P: Floats
@@ -47,8 +47,8 @@ class Cells:
             self._logits.append(np.where(self.observed, logit(np.nan_to_num(self.P, nan=0.5), self.clip), 0.0))
         return self._logits[0]
 
-    def take(self, rows: Any) -> Cells:
-        return Cells(self.P[rows], self.channel[rows], self.clip)
+    def take(self, rows: Any) -> PredictedRows:
+        return PredictedRows(self.P[rows], self.channel[rows], self.clip)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,10 +82,10 @@ class View(ABC):
     def name(self) -> str: ...
 
     @abstractmethod
-    def fit(self, cells: Cells) -> Self: ...
+    def fit(self, cells: PredictedRows) -> Self: ...
 
     @abstractmethod
-    def look(self, cells: Cells) -> Sight: ...
+    def look(self, cells: PredictedRows) -> Sight: ...
 
     @abstractmethod
     def arrays(self) -> dict[str, Floats]: ...
@@ -108,15 +108,15 @@ class MeanView(View):
 
     name = "mean"
 
-    def fit(self, cells: Cells) -> Self:
+    def fit(self, cells: PredictedRows) -> Self:
         means = self._means(cells, np.nan)
         self.average = float(np.nanmean(means)) if np.isfinite(means).any() else 0.5
         return self
 
-    def _means(self, cells: Cells, fallback: float) -> Floats:
+    def _means(self, cells: PredictedRows, fallback: float) -> Floats:
         return row_mean(cells.scores("identity"), cells.observed.astype(np.float64), fallback)
 
-    def look(self, cells: Cells) -> Sight:
+    def look(self, cells: PredictedRows) -> Sight:
         return Sight.of_centre(logit(self._means(cells, self.average), MEAN_CLIP))
 
     def arrays(self) -> dict[str, Floats]:
@@ -131,11 +131,11 @@ class AdditiveView(View):
 
     name = "bias-adjusted mean"
 
-    def fit(self, cells: Cells) -> Self:
+    def fit(self, cells: PredictedRows) -> Self:
         self.model = Additive.fit(cells.scores("logit"), cells.observed, shrinkage=1.0)
         return self
 
-    def look(self, cells: Cells) -> Sight:
+    def look(self, cells: PredictedRows) -> Sight:
         return Sight.of_centre(self.model.scores(cells.scores("logit"), cells.observed))
 
     def arrays(self) -> dict[str, Floats]:
@@ -161,7 +161,7 @@ class FactorView(View):
     def name(self) -> str:
         return f"factors {self.rank}" if self.link == "logit" else f"factors {self.rank} of probabilities"
 
-    def fit(self, cells: Cells) -> Self:
+    def fit(self, cells: PredictedRows) -> Self:
         self.model = FactorAnalysis.fit(cells.scores(self.link), cells.observed, self.rank)
         self._prepare()
         return self
@@ -173,7 +173,7 @@ class FactorView(View):
         self._slope = 1.0 if self.link == "logit" else 4.0  # of the logit at one half
         self._basis = vectors * np.sqrt(np.maximum(values, 0.0)) * self._slope
 
-    def look(self, cells: Cells) -> Sight:
+    def look(self, cells: PredictedRows) -> Sight:
         scores, observed = cells.scores(self.link), cells.observed
         factors, covariance = self.model.posterior(scores, observed)
         reconstructed = self.model.reconstruct(factors)

@@ -1,21 +1,32 @@
-"""What CFEnsembleCV's parameters mean, checked: no arithmetic of the fit."""
+"""What the parameters of CFEnsembleCV may be, checked when they are put together. No arithmetic of the fit."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from halfstep.core.blas import blas_threads
-from halfstep.core.initial import seed_from
-from halfstep.engine.local import thread_count
 from halfstep.ensemble.family.views import LINKS
 from halfstep.errors import check_number, one_of
 
 
-class CVParametersMixin:
-    """Reads the parameters of the estimator it is mixed into."""
+@dataclass(frozen=True, eq=False)
+class FamilySettings:
+    """The parameters of `CFEnsembleCV`, where they are described."""
 
-    def _check_parameters(self: Any) -> None:
+    ranks: Sequence[int]
+    links: Sequence[str]
+    estimators: Sequence[tuple[str, Any]]
+    temperature: float
+    folds: int
+    calibrate: bool
+    clip: float
+    max_seconds: float | None
+    n_threads: int | None
+    random_state: Any
+    verbose: int
+
+    def __post_init__(self) -> None:
         if not len(self.ranks):
             raise ValueError(f"ranks={self.ranks!r} must name at least one number of latent factors, such as (1, 2, 4)")
         for rank in self.ranks:
@@ -34,11 +45,3 @@ class CVParametersMixin:
             raise ValueError(f"clip={self.clip!r} must lie strictly between 0 and 0.5; 0.01 is the default")
         if self.max_seconds is not None:
             check_number("max_seconds", self.max_seconds, at_least=0)
-
-    def _seed(self: Any) -> int:
-        return seed_from(self.random_state)
-
-    def _threads(self: Any) -> AbstractContextManager[Any]:
-        if self.n_threads is None:
-            return nullcontext()
-        return blas_threads(thread_count(self.n_threads))

@@ -1,0 +1,214 @@
+"""From rows to a family that answers: views, members, their weights, and the calibration of their average.
+
+Pure functions; what they make is never changed. Must not know how rows were read, nor files.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from halfstep.core.arrays import Codes, Floats
+from halfstep.core.initial import seed_from
+from halfstep.core.logistic import cross_entropy, fit_logistic
+from halfstep.ensemble.family.members import TOLERANCE, EstimatorMember, FoldedLabels, Member, Refit, Scene
+from halfstep.ensemble.family.roster import SURE_VIEWS, make_members, make_views
+from halfstep.ensemble.family.settings import FamilySettings
+from halfstep.ensemble.family.views import FIT_ROWS, PredictedRows, View
+from halfstep.ensemble.fusion import by_class
+from halfstep.ensemble.inputs import Rows, make_folds
+from halfstep.ensemble.predictions import PredictionWarning, expit
+
+CHUNK_ROWS = 4096  # whose members' answers are held at one time
+CALIBRATION_PENALTY = 16.0
+"""Of intercepts and slope of the last calibration: the members are calibrated already, so it takes many labels."""
+
+Roster = Callable[[Sequence[View], int], list[Member]]
+
+
+@dataclass(frozen=True, eq=False)
+class Committee:
+    """Members on views, their weights, and (n_channels + 1,) intercepts and slope of the last calibration."""
+
+    views: dict[str, View]
+    members: Sequence[Member]
+    weights: Floats
+    calibration: Floats
+
+    def answer(self, rows: PredictedRows) -> tuple[Floats, Floats]:
+        """(n, classes) probabilities and (n,) standard deviations; see `CFEnsembleCV.uncertainty`."""
+        n, n_channels = len(rows.P), len(self.calibration) - 1
+        positive, spread = np.empty(n), np.empty(n)
+        for start in range(0, n, CHUNK_ROWS):
+            here = slice(start, min(start + CHUNK_ROWS, n))
+            scene = Scene(rows.take(here), n_channels, self.views)
+            answers = np.array([member.log_odds(scene) for member in self.members])
+            average = self.weights @ answers
+            shift = scene.intercepts @ self.calibration[:-1] + self.calibration[-1] * average
+            positive[here] = expit(average + shift)
+            probabilities = expit(answers + shift)
+            within = np.array([member.variance(scene) for member in self.members])
+            between = (probabilities - self.weights @ probabilities) ** 2
+            spread[here] = self.weights @ (between + (probabilities * (1 - probabilities)) ** 2 * within)
+        uncertainty: Floats = np.sqrt(spread).reshape(-1, n_channels).mean(axis=1)
+        return by_class(positive, n_channels), uncertainty
+
+
+@dataclass(frozen=True, eq=False)
+class FamilyFit:
+    """What a fit leaves behind. labels (n,) codes of `classes`, -1 unlabelled; None from files that kept no labels."""
+
+    classes: NDArray[Any]
+    labels: Codes | None
+    n_labels: int
+    n_channels: int
+    n_classifiers: int
+    n_features_in: int
+    clip: float
+    committee: Committee
+    table: list[dict[str, Any]]
+    log_loss: float | None
+    probabilities: Floats
+    uncertainty: Floats
+
+
+def fit_family(settings: FamilySettings, rows: Rows, n_features_in: int, roster: Roster = make_members) -> FamilyFit:
+    """Learn from all rows and the labels there are. roster : which members stand on the views, of so many labels."""
+    if rows.n_channels > 1 and settings.estimators:
+        raise ValueError(f"estimators= serve two classes; y has {len(rows.classes)}: {rows.classes[:5].tolist()}")
+    seed = seed_from(settings.random_state)
+    instances = np.flatnonzero(rows.y >= 0)
+    here = (instances[:, None] * rows.n_channels + np.arange(rows.n_channels)).ravel()
+    labels = FoldedLabels(rows.row_labels[here].astype(np.float64), _folds(rows, instances, settings.folds, seed))
+    cells = PredictedRows(rows.P, rows.channel, settings.clip)
+    planned = make_views(settings.ranks, settings.links, rows.P.shape[1])
+    with tqdm(
+        total=len(planned),
+        desc="CFEnsembleCV",
+        unit="step",
+        delay=0 if settings.verbose else 2,
+        disable=None,
+        leave=bool(settings.verbose),
+    ) as bar:
+        views, spent = _fit_views(planned, _sample(cells, seed), settings.max_seconds, bar)
+        members = roster(list(views.values()), len(instances))
+        members += [EstimatorMember(name, Refit(each, rows, instances)) for name, each in settings.estimators]
+        scene = Scene(cells.take(here), rows.n_channels, views)
+        answers, seconds = _learn(members, scene, labels, bar)
+    weights, losses = _weigh(answers, labels, len(instances) / settings.temperature)
+    calibration, log_loss = np.zeros(rows.n_channels + 1), None
+    if losses is not None:
+        average = weights @ answers
+        log_loss = float(cross_entropy(average, labels.truth).mean())
+        if settings.calibrate:
+            calibration = _calibrate(scene.intercepts, average, labels.truth)
+    committee = Committee(views, members, weights, calibration)
+    return FamilyFit(
+        rows.classes,
+        rows.y,
+        len(instances),
+        rows.n_channels,
+        rows.P.shape[1],
+        n_features_in,
+        settings.clip,
+        committee,
+        _table(committee, losses, seconds, spent),
+        log_loss,
+        *committee.answer(cells),
+    )
+
+
+def _folds(rows: Rows, instances: Codes, n_folds: int, seed: int) -> Codes | None:
+    """(r,) of the labelled rows; None, and a warning, where labels are too few to be held out."""
+    y, n_classes = rows.y[instances], max(2, rows.n_channels)
+    folds = make_folds(y, n_classes, n_folds, seed) if len(y) else None
+    if folds is not None:
+        return np.repeat(folds, rows.n_channels)
+    message = "y has no labels at all: the answer is the plain average of what needs none"
+    if len(y):
+        have = dict(zip(rows.classes.tolist(), np.bincount(y, minlength=n_classes).tolist(), strict=False))
+        message = (
+            f"y has labelled instances {have}; with fewer than two of a class nothing can be held out, so all members "
+            "weigh the same"
+        )
+    warnings.warn(message, PredictionWarning, stacklevel=4)
+    return None
+
+
+def _sample(cells: PredictedRows, seed: int) -> PredictedRows:
+    """At most FIT_ROWS rows, at random."""
+    n = len(cells.P)
+    if n <= FIT_ROWS:
+        return cells
+    return cells.take(np.sort(np.random.default_rng(seed).choice(n, FIT_ROWS, replace=False)))
+
+
+def _fit_views(
+    planned: Sequence[View], cells: PredictedRows, max_seconds: float | None, bar: Any
+) -> tuple[dict[str, View], dict[str, float]]:
+    """Views by name, fitted in turn while there is time, and the seconds of each."""
+    views: dict[str, View] = {}
+    spent: dict[str, float] = {}
+    begun = time.perf_counter()
+    for view in planned:
+        started = time.perf_counter()
+        late = max_seconds is not None and started - begun >= max_seconds
+        if late and len(views) >= min(SURE_VIEWS, len(planned)):
+            break
+        views[view.name] = view.fit(cells)
+        spent[view.name] = time.perf_counter() - started
+        bar.update()
+    return views, spent
+
+
+def _learn(members: Sequence[Member], scene: Scene, labels: FoldedLabels, bar: Any) -> tuple[Floats, list[float]]:
+    """(members, r) out-of-fold log odds, and the seconds of each."""
+    answers, seconds = [], []
+    bar.total += len(members)
+    for member in members:
+        started = time.perf_counter()
+        answers.append(member.learn(scene, labels))
+        seconds.append(time.perf_counter() - started)
+        bar.update()
+    return np.array(answers), seconds
+
+
+def _weigh(answers: Floats, labels: FoldedLabels, evidence: float) -> tuple[Floats, Floats | None]:
+    """Weights of the members, and their out-of-fold log losses where there are folds."""
+    if labels.folds is None:
+        return np.full(len(answers), 1 / len(answers)), None
+    losses = cross_entropy(answers, labels.truth).mean(axis=1)
+    weights = np.exp(-evidence * (losses - losses.min()))
+    return weights / weights.sum(), losses
+
+
+def _calibrate(intercepts: Floats, average: Floats, truth: Floats) -> Floats:
+    """(n_channels + 1,) what intercepts and slope of the out-of-fold average want beyond 0 and 1."""
+    X = np.column_stack([intercepts, average])
+    penalty = np.full(X.shape[1], CALIBRATION_PENALTY)
+    found: Floats = fit_logistic(X, truth, np.ones((1, len(X))), penalty, offset=average, tolerance=TOLERANCE)[0]
+    return found
+
+
+def _table(
+    committee: Committee, losses: Floats | None, seconds: Sequence[float], spent: dict[str, float]
+) -> list[dict[str, Any]]:
+    """The members, heaviest first; seconds include a share of the view."""
+    names = [None if member.view is None else member.view.name for member in committee.members]
+    table = [
+        {
+            "name": member.name,
+            "weight": float(committee.weights[k]),
+            "log_loss": None if losses is None else float(losses[k]),
+            "seconds": seconds[k] + (spent[name] / names.count(name) if name else 0.0),
+        }
+        for k, (member, name) in enumerate(zip(committee.members, names, strict=True))
+    ]
+    return sorted(table, key=lambda row: -row["weight"])
