@@ -67,17 +67,19 @@ test-browser: $(VENV)/.browser  ## the explorer in a real browser, against real 
 test-spark: $(VENV)/.spark   ## set up Java and Spark, then the tests on a local session and a standalone cluster
 	@$(BIN)/python -m pytest -m spark tests/spark
 
-lint: $(VENV)/.dev      ## ruff, mypy strict, the layers, clang-format
+lint: $(VENV)/.dev      ## ruff, mypy strict, the layers, the stub of the core, clang-format
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python tools/stub.py --check
 	@$(BIN)/clang-format --dry-run --Werror cpp/*
 
 format: $(VENV)/.dev    ## rewrite in place
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 	@$(BIN)/clang-format -i cpp/*
+	@$(BIN)/python tools/stub.py
 
 clean:                  ## forget everything that was built
 	rm -rf $(VENV) build .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

@@ -2,11 +2,25 @@
 // What s and l mean is the caller's: weights for the squared loss, curvatures and gradients for Newton steps.
 #pragma once
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
+#include "row.hpp"
 #include "tiles.hpp"
 
 namespace halfstep::HALFSTEP_ISA {
+
+// Zeroed room for a while. Standard containers would do, but their code must not be shared between instruction sets.
+template <class T>
+struct Room {
+  T* const at;
+  explicit Room(size_t size) : at(static_cast<T*>(std::calloc(size ? size : 1, sizeof(T)))) {
+    if (!at) no_memory();
+  }
+  ~Room() { std::free(at); }
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+};
 
 constexpr int panel_cells = 128;
 constexpr int prefetch_ahead = 6;

@@ -1,6 +1,5 @@
 // Whole-matrix work: Gram matrices, rotations, and scores with the best k of each row.
 #pragma once
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 
@@ -14,8 +13,8 @@ template <class T>
 void gram_rows(const T* x, int64_t n, int d, double* out) {
   constexpr int64_t flush_rows = 16 * panel_cells;
   const int ld = panel_ld<T>(d);
-  T* panel = static_cast<T*>(std::calloc(size_t(panel_cells) * ld + quadratic_size<T>(d), sizeof(T)));
-  T* part = panel + size_t(panel_cells) * ld;
+  const Room<T> room(size_t(panel_cells) * ld + quadratic_size<T>(d));
+  T *panel = room.at, *part = panel + size_t(panel_cells) * ld;
   for (int64_t first = 0; first < n; first += flush_rows) {
     const int64_t last = first + flush_rows < n ? first + flush_rows : n;
     for (int64_t i = first; i < last; i += panel_cells) {
@@ -26,15 +25,14 @@ void gram_rows(const T* x, int64_t n, int d, double* out) {
     for (int r = 0; r < d; ++r)
       for (int c = 0; c <= r; ++c) out[ptrdiff_t(r) * d + c] += part[ptrdiff_t(r) * ld + c];
   }
-  std::free(panel);
 }
 
 // x[:, start:start+f] of n rows becomes itself times `basis` (f x f).
 template <class T>
 void rotate_rows(T* x, int64_t n, int d, int start, int f, const T* basis) {
   const int ld = panel_ld<T>(f), rows = panel_cells + tile_rows;
-  T* turned = static_cast<T*>(std::calloc(size_t(ld) * (f + 2 * rows), sizeof(T)));
-  T *in = turned + size_t(ld) * f, *out = in + size_t(ld) * rows;
+  const Room<T> room(size_t(ld) * (f + 2 * rows));
+  T *turned = room.at, *in = turned + size_t(ld) * f, *out = in + size_t(ld) * rows;
   for (int r = 0; r < f; ++r) std::memcpy(turned + ptrdiff_t(r) * ld, basis + ptrdiff_t(r) * f, sizeof(T) * f);
   for (int64_t i = 0; i < n; i += panel_cells) {
     const int count = int(n - i < panel_cells ? n - i : panel_cells);
@@ -42,7 +40,6 @@ void rotate_rows(T* x, int64_t n, int d, int start, int f, const T* basis) {
     product(Put::set, count, f, f, in, ld, 1, turned, ld, out, ld);
     for (int k = 0; k < count; ++k) std::memcpy(x + (i + k) * d + start, out + ptrdiff_t(k) * ld, sizeof(T) * f);
   }
-  std::free(turned);
 }
 
 // A binary heap of the best k so far, the worst on top. Ties: the smaller index is better.
@@ -92,11 +89,13 @@ template <class T>
 void top_rows(const TopK<T>& t, int64_t first, int64_t last) {
   constexpr int w = width<T>, block = 256;
   const int d = t.d, lda = panel_ld<T>(d), ldb = padded<T>(block), rows = int(last - first);
-  T* memory = static_cast<T*>(
-      std::calloc(size_t(rows + tile_rows) * lda + size_t(d) * ldb + size_t(rows + tile_rows) * ldb, sizeof(T)));
-  T *a = memory, *b = a + size_t(rows + tile_rows) * lda, *c = b + size_t(d) * ldb;
-  int64_t* seen = static_cast<int64_t*>(std::calloc(rows, sizeof(int64_t)));
-  Best<T>* best = static_cast<Best<T>*>(std::calloc(rows, sizeof(Best<T>)));
+  const size_t high = rows + tile_rows;
+  const Room<T> room(high * lda + size_t(d) * ldb + high * ldb);
+  const Room<int64_t> seen_room(rows);
+  const Room<Best<T>> best_room(rows);
+  T *a = room.at, *b = a + high * lda, *c = b + size_t(d) * ldb;
+  int64_t* seen = seen_room.at;
+  Best<T>* best = best_room.at;
   for (int r = 0; r < rows; ++r) {
     const int64_t user = t.rows ? t.rows[first + r] : first + r;
     std::memcpy(a + ptrdiff_t(r) * lda, t.left + user * d, sizeof(T) * d);
@@ -135,9 +134,6 @@ void top_rows(const TopK<T>& t, int64_t first, int64_t last) {
       best[r].index[s] = -1;
     }
   }
-  std::free(best);
-  std::free(seen);
-  std::free(memory);
 }
 
 // out[p] = left[rows[p]] . right[columns[p]].

@@ -3,7 +3,6 @@
 #pragma once
 #include <algorithm>
 #include <memory>
-#include <new>
 #include <numeric>
 #include <vector>
 
@@ -96,9 +95,9 @@ struct Workers {
   const Kernels<T>& kernels;
   const HalfStep<T>& h;
   std::vector<void*> scratch;
-  Workers(const Kernels<T>& k, const HalfStep<T>& h, int n) : kernels(k), h(h), scratch(n, nullptr) {}
+  Workers(const Kernels<T>& k, const HalfStep<T>& h, int n) : kernels(k), h(h), scratch(std::max(n, 1), nullptr) {}
   void* operator[](int worker) {
-    if (!scratch[worker] && !(scratch[worker] = kernels.open(h))) throw std::bad_alloc();
+    if (!scratch[worker]) scratch[worker] = kernels.open(h);
     return scratch[worker];
   }
   ~Workers() {
@@ -136,9 +135,8 @@ Sums half_step(const Kernels<T>& kernels, HalfStep<T> h, bool evaluate, int n_th
       return;
     }
     Cut<T>& shared = *plan.cuts[task.cut];
-    T* part = new T[kernels.part_size(h, task.row1 - task.row0)];
-    shared.parts[task.part].reset(part);
-    kernels.part(h, task.row0, task.row1, task.k0, task.k1, workers[worker], part);
+    shared.parts[task.part].reset(new T[kernels.part_size(h, task.row1 - task.row0)]);
+    kernels.part(h, task.row0, task.row1, task.k0, task.k1, workers[worker], shared.parts[task.part].get());
     if (shared.missing.fetch_sub(1) > 1) return;
     std::vector<T*> parts;
     for (auto& p : shared.parts) parts.push_back(p.get());
@@ -162,9 +160,8 @@ Sums half_step(const Kernels<T>& kernels, HalfStep<T> h, bool evaluate, int n_th
   return total;
 }
 
-// What the cells of each row add to its quadratic, (n_own, f + 1, f) in `out`, which starts at zero: the lower triangle
-// of sum (w - w0) x x', then the linear terms. Squared loss. Pieces of a row that live apart are added up by the
-// caller.
+// What the cells of each row add to its quadratic, (n_own, f + 1, f) in `out`: the lower triangle of sum (w - w0) x x',
+// then the linear terms. Squared loss. Pieces of a row that live apart are added up by the caller.
 template <class T>
 void quadratics(const Kernels<T>& kernels, HalfStep<T> h, double* out, int n_threads) {
   h.longest = longest_row(h);
@@ -175,6 +172,7 @@ void quadratics(const Kernels<T>& kernels, HalfStep<T> h, double* out, int n_thr
     for (int64_t i = 0; i < h.n_own; ++i) plan.cut(i, i + 1, h.indptr[i], h.indptr[i + 1], chunk_cells);
   Workers<T> workers(kernels, h, n_threads);
   const size_t size = size_t(h.free() + 1) * h.free();
+  std::fill(out, out + h.n_own * size, 0.0);
   parallel(n_threads, int64_t(plan.tasks.size()), [&](int worker, int64_t number) {
     const Task& task = plan.tasks[number];
     const int64_t rows = task.row1 - task.row0;
@@ -187,6 +185,23 @@ void quadratics(const Kernels<T>& kernels, HalfStep<T> h, double* out, int n_thr
     for (auto& p : shared.parts) kernels.add_part(h, rows, p.get(), workers[worker], out + task.row0 * size);
     shared.parts.clear();
   });
+}
+
+// Solves every row of the own side from such quadratics, added up. No cell is looked at.
+template <class T>
+Sums finish(const Kernels<T>& kernels, HalfStep<T> h, const double* quadratics, int n_threads) {
+  constexpr int64_t share = 16;
+  static const int64_t nothing[] = {0};
+  h.indptr = nothing, h.longest = 0;
+  Workers<T> workers(kernels, h, n_threads);
+  std::vector<Sums> sums((h.n_own + share - 1) / share);
+  parallel(n_threads, int64_t(sums.size()), [&](int worker, int64_t number) {
+    const int64_t first = number * share;
+    kernels.finish_whole(h, first, std::min(first + share, h.n_own), quadratics, workers[worker], sums[number]);
+  });
+  Sums total;
+  for (const Sums& s : sums) total.add(s);
+  return total;
 }
 
 // What the present rows cost on their cells; solves nothing.

@@ -1,7 +1,5 @@
 // The room of one worker, and what every finish of a row shares: the cells as a quadratic, and the terms without cells.
 #pragma once
-#include <cstdlib>
-
 #include "accumulate.hpp"
 #include "cholesky.hpp"
 #include "losses.hpp"
@@ -11,13 +9,13 @@ namespace halfstep::HALFSTEP_ISA {
 // Values of one row that the iterative finishes keep turned; longer rows are walked by their indices from there on.
 constexpr size_t turned_limit = size_t(1) << 21;
 
-// Zeroed room for arrays of the given sizes, each with a little slack behind it; null if there is none.
+// Zeroed room for arrays of the given sizes, each with a little slack behind it.
 template <class T, size_t N>
 inline void* carve(const size_t (&sizes)[N], T** const (&places)[N]) {
   size_t total = 0;
   for (size_t size : sizes) total += (size + 31) / 16 * 16;
   void* memory = std::aligned_alloc(64, (total * sizeof(T) + 63) / 64 * 64);
-  if (!memory) return nullptr;
+  if (!memory) no_memory();
   std::memset(memory, 0, total * sizeof(T));
   T* at = static_cast<T*>(memory);
   for (size_t k = 0; k < N; ++k) *places[k] = at, at += (sizes[k] + 31) / 16 * 16;
@@ -177,9 +175,8 @@ inline bool solve_quadratic(T* quadratic, int ld, int f, T* scratch, T* b) {
 template <class T>
 inline bool solve_repaired(const T* quadratic, int ld, int f, T* b) {
   const int wide = panel_ld<double>(f);
-  double* copy = static_cast<double*>(std::calloc(quadratic_size<double>(f) + cholesky_scratch<double>(f) + wide, 8));
-  if (!copy) return false;
-  double* scratch = copy + quadratic_size<double>(f);
+  const Room<double> room(quadratic_size<double>(f) + cholesky_scratch<double>(f) + wide);
+  double *copy = room.at, *scratch = copy + quadratic_size<double>(f);
   double* solution = scratch + cholesky_scratch<double>(f);
   double trace = 0;
   for (int r = 0; r <= f; ++r)
@@ -188,7 +185,6 @@ inline bool solve_repaired(const T* quadratic, int ld, int f, T* b) {
   for (int c = 0; c < f; ++c) copy[ptrdiff_t(c) * wide + c] += 1e-6 * trace / f;
   const bool solved = trace > 0 && std::isfinite(trace) && solve_quadratic(copy, wide, f, scratch, solution);
   for (int c = 0; solved && c < f; ++c) b[c] = T(solution[c]);
-  std::free(copy);
   return solved;
 }
 

@@ -1,8 +1,6 @@
 // Compiled once for each instruction set; HALFSTEP_ISA names the namespace that everything here lives in.
 #include "kernels.hpp"
 
-#include <new>
-
 #include "dense.hpp"
 #include "lanes.hpp"
 
@@ -17,19 +15,13 @@ struct Worker {
   Workspace<T> rows;
   LaneRoom<T> lanes;
   explicit Worker(const HalfStep<T>& h) : rows(h), lanes(h) {}
-  bool has_memory(const HalfStep<T>& h) const { return rows.memory && (lanes.memory || !h.is_table()); }
 };
 
 template <class T>
 Kernels<T> table() {
   using W = Worker<T>;
   return {
-      [](const HalfStep<T>& h) -> void* {
-        W* worker = new (std::nothrow) W(h);
-        if (worker && worker->has_memory(h)) return worker;
-        delete worker;
-        return nullptr;
-      },
+      [](const HalfStep<T>& h) -> void* { return new W(h); },
       [](void* worker) { delete static_cast<W*>(worker); },
       [](const HalfStep<T>& h, int64_t first, int64_t last, bool evaluate, void* worker, Sums& sums) {
         W& w = *static_cast<W*>(worker);
@@ -61,6 +53,11 @@ Kernels<T> table() {
           Lanes<T>(h, w.lanes).finish_parts(first, last, parts, count, w.rows, sums);
         else
           finish_parts(h, first, parts, count, w.rows, sums);
+      },
+      [](const HalfStep<T>& h, int64_t first, int64_t last, const double* quadratics, void* worker, Sums& sums) {
+        const int64_t size = int64_t(h.free() + 1) * h.free();
+        for (int64_t i = first; i < last; ++i)
+          finish_quadratic(h, i, quadratics + i * size, static_cast<W*>(worker)->rows, sums);
       },
       [](const HalfStep<T>& h, int64_t first, int64_t last, int64_t k0, int64_t k1, void* worker, Sums& sums) {
         if (h.is_table()) return Lanes<T>(h, static_cast<W*>(worker)->lanes).evaluate(first, last, k0, k1, sums);

@@ -21,7 +21,7 @@ struct TopK {
 
 template <class T>
 struct Kernels {
-  void* (*open)(const HalfStep<T>&);  // a worker's scratch, or null if there is no memory
+  void* (*open)(const HalfStep<T>&);  // a worker's scratch
   void (*close)(void*);
   void (*rows)(const HalfStep<T>&, int64_t first, int64_t last, bool evaluate, void* scratch, Sums&);
   // The quadratics of rows first..last on their cells k0..k1; of one row, or of a block of a table.
@@ -29,12 +29,22 @@ struct Kernels {
   void (*part)(const HalfStep<T>&, int64_t first, int64_t last, int64_t k0, int64_t k1, void* scratch, T* out);
   void (*add_part)(const HalfStep<T>&, int64_t rows, T* part, void* scratch, double* out);
   void (*finish)(const HalfStep<T>&, int64_t first, int64_t last, T* const* parts, int count, void* scratch, Sums&);
+  // The rows first..last from the quadratics of all their cells, each (f + 1) x f.
+  void (*finish_whole)(const HalfStep<T>&, int64_t first, int64_t last, const double* quadratics, void* scratch, Sums&);
   void (*evaluate)(const HalfStep<T>&, int64_t first, int64_t last, int64_t k0, int64_t k1, void* scratch, Sums&);
   void (*gram)(const T* x, int64_t n, int d, double* out);
   void (*rotate)(T* x, int64_t n, int d, int start, int f, const T* basis);
   void (*top)(const TopK<T>&, int64_t first, int64_t last);
   void (*pairs)(const T* left, const T* right, int d, const int64_t* rows, const int64_t* columns, int64_t n, T* out);
 };
+
+// Those of the instruction set in use.
+template <class T>
+const Kernels<T>& kernels();
+template <>
+const Kernels<float>& kernels<float>();
+template <>
+const Kernels<double>& kernels<double>();
 
 struct InstructionSet {
   const char* name;

@@ -25,7 +25,7 @@ inline double loss_value(const Loss& loss, double z, double t) {
     case LossKind::squared:
       return (t - z) * (t - z);
     case LossKind::plq: {
-      const double x = loss.margin ? t * z : z - t;
+      const double x = loss.margin() ? t * z : z - t;
       const int k = interval_of(loss, x);
       return (loss.a[k] * x + loss.b[k]) * x + loss.c[k];
     }
@@ -46,7 +46,7 @@ inline void loss_slopes(const Loss& loss, double z, double t, double& gradient, 
       gradient = 2 * (z - t), curvature = 2;
       return;
     case LossKind::plq: {
-      const double sign = loss.margin ? t : 1.0, x = loss.margin ? t * z : z - t;
+      const double sign = loss.margin() ? t : 1.0, x = loss.margin() ? t * z : z - t;
       const int k = interval_of(loss, x);
       gradient = sign * (2 * loss.a[k] * x + loss.b[k]), curvature = 2 * loss.a[k];
       return;

@@ -145,7 +145,7 @@ class NewtonRow {
     for (int64_t k = 0; k < n; ++k) {
       ws.half[k] = cells.weight(k) / 2;
       ws.target[k] = cells.target(k);
-      ws.sign[k] = h.loss.margin ? ws.target[k] : T(1);
+      ws.sign[k] = h.loss.margin() ? ws.target[k] : T(1);
       ws.multiplier[k] = warm ? h.duals[cells.first + k] : T(0);
     }
   }
@@ -291,7 +291,7 @@ class NewtonRow {
     }
     if (!(slope < 0)) return false;
     multiply(ws.p, ws.l);
-    for (int64_t k = 0; h.loss.margin && k < n; ++k) ws.l[k] *= ws.sign[k];
+    for (int64_t k = 0; h.loss.margin() && k < n; ++k) ws.l[k] *= ws.sign[k];
     const double base = now.quadratic;
     const double t = search(
         [&](double t) {

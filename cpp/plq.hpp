@@ -24,7 +24,7 @@ class PlqTerms {
   static constexpr bool nonnegative = true;  // phi >= 0, so the row's value measures its own size
   const bool residual;
 
-  explicit PlqTerms(const Loss& loss) : residual(!loss.margin) {
+  explicit PlqTerms(const Loss& loss) : residual(!loss.margin()) {
     pieces = loss.kind == LossKind::squared ? 1 : loss.n_breaks + 1;
     for (int k = 0; k < pieces; ++k) a[k] = T(loss.a[k]), b[k] = T(loss.b[k]), c[k] = T(loss.c[k]);
     if (loss.kind == LossKind::squared) a[0] = 1, b[0] = c[0] = 0;

@@ -16,7 +16,7 @@ class SmoothTerms {
   // The argument is r = t z for margin losses, whose phi(z; t) = phi(r; 1), and z for the others.
   void smooth(int m, const T* r, const T* target, const T*, Block<T>& out) const {
     for (int j = 0; j < m; ++j) {
-      const double t = loss.margin ? 1.0 : target[j];
+      const double t = loss.margin() ? 1.0 : target[j];
       double gradient = 0, curvature = 0;
       loss_slopes(loss, r[j], t, gradient, curvature);
       out.value[j] = out.phi[j] = T(loss_value(loss, r[j], t));

@@ -130,4 +130,16 @@ void finish_parts(const HalfStep<T>& h, int64_t i, T* const* parts, int count, W
   put_row(h, i, solved, ws, sums);
 }
 
+// A row from the quadratic of all its cells, which add_part has made, wherever they are.
+template <class T>
+void finish_quadratic(const HalfStep<T>& h, int64_t i, const double* whole, Workspace<T>& ws, Sums& sums) {
+  const int f = h.free(), ld = panel_ld<T>(f);
+  const bool solved = solve_or_repair(h, i, ws, sums, [&] {
+    for (int r = 0; r <= f; ++r)
+      for (int c = 0; c < f && c <= r; ++c) ws.quadratic[ptrdiff_t(r) * ld + c] = T(whole[ptrdiff_t(r) * f + c]);
+    add_base(h, i, ws.quadratic, ws.base);
+  });
+  put_row(h, i, solved, ws, sums);
+}
+
 }  // namespace halfstep::HALFSTEP_ISA

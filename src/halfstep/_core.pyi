@@ -1,35 +1,359 @@
-from typing import Any
+# Written by tools/stub.py from the compiled core: run `make format`, do not edit.
+# mypy takes arrays of float32 and of float64 for overlapping types; the core does not.
+# mypy: disable-error-code="overload-overlap"
+import enum
+from collections.abc import Sequence
+from typing import Annotated, overload
 
-from numpy import float64, int32, int64
+import numpy
 from numpy.typing import NDArray
 
-long_row: int
-chunk_cells: int
+class Method(enum.Enum):
+    """How a row is finished; `Solver` says what each does."""
 
-def half_step(**keywords: Any) -> dict[str, float]: ...
-def evaluate(**keywords: Any) -> dict[str, float]: ...
-def quadratics(**keywords: Any) -> NDArray[float64]: ...
-def gram(x: NDArray[Any], n_threads: int) -> NDArray[float64]: ...
-def rotate(x: NDArray[Any], basis: NDArray[Any], start: int, n_threads: int) -> None: ...
+    exact = 0
+
+    cholesky = 1
+
+    dual = 2
+
+    cg = 3
+
+    subspace = 4
+
+class LossKind(enum.Enum):
+    """What the core knows of a loss."""
+
+    squared = 0
+
+    plq = 1
+
+    logistic = 2
+
+    bernoulli = 3
+
+    poisson = 4
+
+class LossForm(enum.Enum):
+    """What a piecewise loss is a function of."""
+
+    residual = 0
+
+    margin = 1
+
+class HalfStep32:
+    """One side to solve against another. Filled once, then used."""
+
+    def cells(
+        self,
+        indptr: Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)],
+        indices: Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
+        targets: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)] | float,
+        weights: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)] | float,
+        offsets: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)] | None = None,
+    ) -> None:
+        """The cells of every row, listed."""
+
+    def table(
+        self,
+        targets: Annotated[NDArray[numpy.float32], dict(device="cpu", writable=False)],
+        weights: Annotated[NDArray[numpy.float32], dict(device="cpu", writable=False)] | float,
+    ) -> None:
+        """A cell for every pair of rows; a target that is NaN is none."""
+
+    def loss(self, kind: LossKind, form: LossForm) -> None:
+        """A loss that the core has built in; squared unless told."""
+
+    def pieces(
+        self,
+        form: LossForm,
+        breaks: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+        coefficients: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    ) -> None:
+        """A loss that is quadratic between breaks."""
+
+    def columns(self, start: int, stop: int) -> None:
+        """The range of columns that is solved; the others are data."""
+
+    def nonnegative(self, start: int, stop: int) -> None:
+        """The range of columns, of the whole row, kept >= 0."""
+
+    def penalty(
+        self, lam: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)] | float
+    ) -> None:
+        """How strongly rows are held."""
+
+    def prior(self, mu: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)]) -> None:
+        """Where rows are held, over the free columns; zero unless told."""
+
+    def background(
+        self,
+        w0: float,
+        gram: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)] | None = None,
+        spectrum: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)] | None = None,
+    ) -> None:
+        """Weight of unobserved cells; `quadratics` needs no gram."""
+
+    def duals(self, values: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu")]) -> None:
+        """Dual variables, kept between sweeps."""
+
+    def label(
+        self,
+        vector: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+        targets: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+        weights: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+    ) -> None:
+        """One logistic cell of each row beside its squared ones."""
+
+    def method(self, method: Method, tolerance: float, max_steps: int, block: int) -> None:
+        """How rows are finished."""
+
+    def solve(self, evaluate: bool, n_threads: int) -> dict[str, float]:
+        """Solve every row of `own` in place; returns the sums over rows."""
+
+    def evaluate(self, n_threads: int) -> dict[str, float]:
+        """What the rows of `own` cost on their cells; solves nothing."""
+
+    def quadratics(self, n_threads: int) -> Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")]:
+        """
+        What the cells of each row add to its quadratic, (rows, f + 1, f): lower triangle, then linear terms.
+        """
+
+    def finish(
+        self,
+        quadratics: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+        n_threads: int,
+    ) -> dict[str, float]:
+        """
+        Solve every row of `own` in place from such quadratics, added up; the cells are not looked at.
+        """
+
+@overload
+def half_step(
+    own: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu")],
+    other: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+) -> HalfStep32: ...
+@overload
+def half_step(
+    own: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")],
+    other: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+) -> HalfStep64:
+    """A half-step in the precision of its two sides."""
+
+class HalfStep64:
+    """One side to solve against another. Filled once, then used."""
+
+    def cells(
+        self,
+        indptr: Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)],
+        indices: Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
+        targets: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)] | float,
+        weights: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)] | float,
+        offsets: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)] | None = None,
+    ) -> None:
+        """The cells of every row, listed."""
+
+    def table(
+        self,
+        targets: Annotated[NDArray[numpy.float64], dict(device="cpu", writable=False)],
+        weights: Annotated[NDArray[numpy.float64], dict(device="cpu", writable=False)] | float,
+    ) -> None:
+        """A cell for every pair of rows; a target that is NaN is none."""
+
+    def loss(self, kind: LossKind, form: LossForm) -> None:
+        """A loss that the core has built in; squared unless told."""
+
+    def pieces(
+        self,
+        form: LossForm,
+        breaks: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+        coefficients: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    ) -> None:
+        """A loss that is quadratic between breaks."""
+
+    def columns(self, start: int, stop: int) -> None:
+        """The range of columns that is solved; the others are data."""
+
+    def nonnegative(self, start: int, stop: int) -> None:
+        """The range of columns, of the whole row, kept >= 0."""
+
+    def penalty(
+        self, lam: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)] | float
+    ) -> None:
+        """How strongly rows are held."""
+
+    def prior(self, mu: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)]) -> None:
+        """Where rows are held, over the free columns; zero unless told."""
+
+    def background(
+        self,
+        w0: float,
+        gram: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)] | None = None,
+        spectrum: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)] | None = None,
+    ) -> None:
+        """Weight of unobserved cells; `quadratics` needs no gram."""
+
+    def duals(self, values: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")]) -> None:
+        """Dual variables, kept between sweeps."""
+
+    def label(
+        self,
+        vector: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+        targets: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+        weights: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    ) -> None:
+        """One logistic cell of each row beside its squared ones."""
+
+    def method(self, method: Method, tolerance: float, max_steps: int, block: int) -> None:
+        """How rows are finished."""
+
+    def solve(self, evaluate: bool, n_threads: int) -> dict[str, float]:
+        """Solve every row of `own` in place; returns the sums over rows."""
+
+    def evaluate(self, n_threads: int) -> dict[str, float]:
+        """What the rows of `own` cost on their cells; solves nothing."""
+
+    def quadratics(self, n_threads: int) -> Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")]:
+        """
+        What the cells of each row add to its quadratic, (rows, f + 1, f): lower triangle, then linear terms.
+        """
+
+    def finish(
+        self,
+        quadratics: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+        n_threads: int,
+    ) -> dict[str, float]:
+        """
+        Solve every row of `own` in place from such quadratics, added up; the cells are not looked at.
+        """
+
+@overload
+def gram(
+    x: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)], n_threads: int
+) -> Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")]: ...
+@overload
+def gram(
+    x: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)], n_threads: int
+) -> Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")]:
+    """x'x in float64, the same bits for any number of threads."""
+
+@overload
+def rotate(
+    x: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu")],
+    basis: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+    start: int,
+    n_threads: int,
+) -> None: ...
+@overload
+def rotate(
+    x: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")],
+    basis: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    start: int,
+    n_threads: int,
+) -> None:
+    """x[:, start:start+f] @= basis, in place."""
+
+@overload
 def top_k(
-    left: NDArray[Any],
-    right: NDArray[Any],
+    left: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+    right: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
     k: int,
-    rows: NDArray[int64] | None = ...,
-    seen_indptr: NDArray[int64] | None = ...,
-    seen_indices: NDArray[int32] | None = ...,
+    rows: Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)] | None = None,
+    seen_indptr: Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)] | None = None,
+    seen_indices: Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)] | None = None,
     *,
     n_threads: int,
-) -> tuple[NDArray[int32], NDArray[Any]]: ...
+) -> tuple[
+    Annotated[NDArray[numpy.int32], dict(order="C", device="cpu")],
+    Annotated[NDArray[numpy.float32], dict(order="C", device="cpu")],
+]: ...
+@overload
+def top_k(
+    left: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    right: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    k: int,
+    rows: Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)] | None = None,
+    seen_indptr: Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)] | None = None,
+    seen_indices: Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)] | None = None,
+    *,
+    n_threads: int,
+) -> tuple[
+    Annotated[NDArray[numpy.int32], dict(order="C", device="cpu")],
+    Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")],
+]:
+    """
+    Indices and scores of the best k rows of `right` for rows of `left`. Sorted `seen` indices are left out.
+
+    Short lists end in -1 and NaN.
+    """
+
+@overload
 def pair_scores(
-    left: NDArray[Any], right: NDArray[Any], rows: NDArray[int64], columns: NDArray[int64], n_threads: int
-) -> NDArray[Any]: ...
+    left: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+    right: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+    rows: Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)],
+    columns: Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)],
+    n_threads: int,
+) -> Annotated[NDArray[numpy.float32], dict(order="C", device="cpu")]: ...
+@overload
+def pair_scores(
+    left: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    right: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    rows: Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)],
+    columns: Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)],
+    n_threads: int,
+) -> Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")]:
+    """left[rows[p]] . right[columns[p]] for every p."""
+
 def group_cells(
-    keys: NDArray[int32], indices: NDArray[int32], n_groups: int, values: list[NDArray[Any]]
-) -> tuple[NDArray[int64], NDArray[int32], list[NDArray[Any]]]: ...
+    keys: Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
+    indices: Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
+    n_groups: int,
+    values: Sequence[
+        Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)]
+        | Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)]
+    ],
+) -> tuple[
+    Annotated[NDArray[numpy.int64], dict(order="C", device="cpu")],
+    Annotated[NDArray[numpy.int32], dict(order="C", device="cpu")],
+    list[
+        Annotated[NDArray[numpy.float32], dict(order="C", device="cpu")]
+        | Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")]
+    ],
+]:
+    """
+    Cells (keys[k], indices[k]) grouped by key in linear time, order kept: (indptr, indices, values).
+    """
+
 def transpose(
-    indptr: NDArray[int64], indices: NDArray[int32], n_columns: int, values: list[NDArray[Any]]
-) -> tuple[NDArray[int64], NDArray[int32], list[NDArray[Any]]]: ...
-def instruction_set() -> str: ...
-def instruction_sets() -> list[str]: ...
-def use_instruction_set(name: str) -> None: ...
+    indptr: Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)],
+    indices: Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
+    n_columns: int,
+    values: Sequence[
+        Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)]
+        | Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)]
+    ],
+) -> tuple[
+    Annotated[NDArray[numpy.int64], dict(order="C", device="cpu")],
+    Annotated[NDArray[numpy.int32], dict(order="C", device="cpu")],
+    list[
+        Annotated[NDArray[numpy.float32], dict(order="C", device="cpu")]
+        | Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")]
+    ],
+]:
+    """
+    The other orientation of CSR cells in linear time; indices come out sorted: (indptr, indices, values).
+    """
+
+def instruction_set() -> str:
+    """The path in use."""
+
+def instruction_sets() -> list[str]:
+    """The paths this CPU can run, best first."""
+
+def use_instruction_set(name: str) -> None:
+    """Take another path; for tests and benchmarks."""
+
+long_row: int = 16384
+
+chunk_cells: int = 8192

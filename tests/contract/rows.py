@@ -9,7 +9,6 @@ import numpy as np
 
 from halfstep import _core, losses
 from halfstep.core.oracle import RowProblem, row_objective, solve_row
-from halfstep.core.problem import METHODS
 
 # Every loss here is held to the whole contract; a new finish of the core joins by its name.
 LOSSES = [losses.Squared(), losses.Huber(0.5), losses.Hinge(), losses.Logistic()]
@@ -44,41 +43,45 @@ class HalfStepCase:
     def gram(self) -> Any:
         return self.other.T @ self.other
 
-    def solve(self, dtype: Any, method: str = "exact", **options: Any) -> tuple[Any, dict[str, float]]:
-        """The core's new rows and its sums."""
-        start, stop = self.columns
+    def bind(
+        self,
+        dtype: Any,
+        method: str = "exact",
+        *,
+        tolerance: float | None = None,
+        max_steps: int = 5000,
+        block: int = 64,
+    ) -> tuple[Any, Any]:
+        """The rows that will be solved, and the half-step of the core that solves them."""
         own = np.ascontiguousarray(self.own, dtype).copy()
-        keywords: dict[str, Any] = {
-            "tolerance": 1e-7 if dtype == np.float32 else 1e-13,
-            "max_steps": 5000,
-            "block": 64,
-            "evaluate": True,
-            "n_threads": 1,
-        }
-        sums = _core.half_step(
-            own=own,
-            other=np.ascontiguousarray(self.other, dtype),
-            indptr=self.indptr,
-            indices=self.indices,
-            targets=self.targets.astype(dtype),
-            weights=self.weights.astype(dtype),
-            offsets=None if self.offsets is None else self.offsets.astype(dtype),
-            target=0.0,
-            weight=0.0,
-            loss=self.loss.native(),
-            free_start=start,
-            free_stop=stop,
-            lam=self.lam.astype(dtype),
-            lam_all=0.0,
-            mu=None if self.mu is None else np.ascontiguousarray(self.mu, dtype),
-            w0=self.w0,
-            gram=self.gram.astype(dtype) if self.w0 > 0 else None,
-            spectrum=None if self.spectrum is None else self.spectrum.astype(dtype),
-            duals=np.zeros(len(self.indices), dtype) if self.loss.is_plq and not self.loss.is_quadratic else None,
-            method=METHODS[method],
-            **(keywords | options),
+        rows = _core.half_step(own, np.ascontiguousarray(self.other, dtype))
+        rows.cells(
+            self.indptr,
+            self.indices,
+            self.targets.astype(dtype),
+            self.weights.astype(dtype),
+            None if self.offsets is None else self.offsets.astype(dtype),
         )
-        return own, sums
+        self.loss.bind(rows)
+        rows.columns(*self.columns)
+        rows.penalty(self.lam.astype(dtype))
+        if self.mu is not None:
+            rows.prior(np.ascontiguousarray(self.mu, dtype))
+        if self.w0 > 0:
+            spectrum = None if self.spectrum is None else self.spectrum.astype(dtype)
+            rows.background(self.w0, self.gram.astype(dtype), spectrum)
+        if self.loss.keeps_duals:
+            rows.duals(np.zeros(len(self.indices), dtype))
+        exact = 1e-7 if dtype == np.float32 else 1e-13
+        rows.method(_core.Method[method], exact if tolerance is None else tolerance, max_steps, block)
+        return own, rows
+
+    def solve(
+        self, dtype: Any, method: str = "exact", n_threads: int = 1, **options: Any
+    ) -> tuple[Any, dict[str, float]]:
+        """The core's new rows and its sums."""
+        own, rows = self.bind(dtype, method, **options)
+        return own, rows.solve(True, n_threads)
 
     def row(self, i: int) -> RowProblem:
         """Row i as the oracle sees it."""

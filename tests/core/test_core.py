@@ -1,12 +1,10 @@
-"""The compiled core's other functions: scores, grouping, rotation, instruction sets, and what it refuses."""
+"""The compiled core's other functions: scores, grouping, rotation, instruction sets."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from halfstep import _core
-
-from ..contract.rows import random_case
 
 DTYPES = [np.float32, np.float64]
 
@@ -110,30 +108,3 @@ def test_instruction_sets_end_with_the_baseline():
     assert _core.instruction_set() in names
     with pytest.raises(ValueError, match="no such instruction set"):
         _core.use_instruction_set("avx1024")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"indices": np.array([0, 99], np.int32)}, "indices must be rows of other"),
-        ({"indices": np.array([0, -1], np.int32)}, "indices must be rows of other"),
-        ({"indptr": np.array([0, 3], np.int64)}, "indptr does not match indices"),
-        ({"indptr": np.array([0, 1, 2], np.int64)}, "indptr must have one entry more than own has rows"),
-        ({"own": np.ones((1, 3))}, "own and other must have the same number of columns"),
-        ({"mu": np.ones((2, 2))}, "mu must have one row, or one for each row of own"),
-        ({"lam": np.ones(3)}, "lam must have one value for each row of own"),
-        ({"weights": np.ones(1)}, "weights must have one value for each cell"),
-        ({"free_stop": 5}, "free must be a range of columns"),
-        ({"w0": 0.1}, "gram must be d x d where w0 > 0"),
-    ],
-)
-def test_the_core_checks_what_it_is_given(change, message):
-    arguments = {
-        "own": np.zeros((1, 2)), "other": np.ones((4, 2)), "indptr": np.array([0, 2], np.int64),
-        "indices": np.array([0, 1], np.int32), "target": 1.0, "weight": 1.0,
-        "loss": random_case(0).loss.native(), "free_start": 0, "free_stop": 2, "lam_all": 1.0, "w0": 0.0,
-        "method": 0, "tolerance": 1e-4, "max_steps": 10, "block": 64, "evaluate": False, "n_threads": 1,
-    }  # fmt: skip
-    assert _core.half_step(**arguments)["failed"] == -1
-    with pytest.raises(ValueError, match=message):
-        _core.half_step(**(arguments | change))

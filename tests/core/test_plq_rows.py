@@ -77,14 +77,21 @@ def solve(
     def plain(values: Any) -> Any:
         return np.ascontiguousarray(values, dtype)
 
-    sums = _core.half_step(
-        own=own, other=plain(other), indptr=np.array([0, len(cells)]), indices=cells.astype(np.int32),
-        targets=plain(problem.targets), weights=plain(problem.weights), offsets=plain(problem.offsets), target=0.0,
-        weight=0.0, loss=problem.loss.native(), free_start=problem.free[0], free_stop=problem.free[1],
-        lam_all=problem.lam, mu=plain(problem.mu)[None], w0=problem.w0, gram=plain(problem.gram), duals=duals, method=0,
-        nonnegative_start=bounded[0], nonnegative_stop=bounded[1], tolerance=tolerance, max_steps=1000, block=64,
-        evaluate=True, n_threads=1,
+    rows = _core.half_step(own, plain(other))
+    rows.cells(
+        np.array([0, len(cells)]), cells.astype(np.int32), plain(problem.targets), plain(problem.weights),
+        plain(problem.offsets),
     )  # fmt: skip
+    problem.loss.bind(rows)
+    rows.columns(*problem.free)
+    rows.nonnegative(*(problem.free[0] + column for column in bounded))
+    rows.penalty(problem.lam)
+    rows.prior(plain(problem.mu)[None])
+    rows.background(problem.w0, plain(problem.gram))
+    if duals is not None:
+        rows.duals(duals)
+    rows.method(_core.Method.exact, tolerance, 1000, 64)
+    sums = rows.solve(True, 1)
     return own[0, slice(*problem.free)].astype(np.float64), sums
 
 

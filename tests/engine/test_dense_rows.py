@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from halfstep import _core
 from halfstep.core import oracle as _reference
 from halfstep.core.cells import DenseCells, Observations
-from halfstep.core.losses import Squared
+from halfstep.core.losses import Huber, Squared
 from halfstep.core.problem import Problem, Side, Solver
 from halfstep.engine.local import LabelCell, evaluate_cells, normal_equations, solve_rows
 
@@ -173,37 +173,20 @@ def test_rows_without_cells_or_penalty_stay_finite():
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("fill", "message"),
     [
-        ({"targets": None}, "need targets"),
-        ({"targets": np.zeros((3, 5))}, "a row for each row of own"),
-        ({"targets": np.zeros((6, 8))[::2, ::2]}, "contiguous along its rows or its columns"),
-        ({"weights": np.ones((4, 3)).T}, "in the order of its targets"),
-        ({"indptr": np.zeros(4, np.int64)}, "go together"),
-        ({"offsets": np.zeros(12)}, "no offsets"),
-        ({"w0": 1.0, "gram": np.eye(2)}, "without background"),
-        ({"method": 3}, "exact rows"),
+        (lambda rows: rows.table(np.zeros((3, 5)), 1.0), "a row for each row of own"),
+        (lambda rows: rows.table(np.zeros((6, 8))[::2, ::2], 1.0), "contiguous along its rows or its columns"),
+        (lambda rows: rows.table(np.zeros((3, 4)), np.ones((4, 3)).T), "in the order of its targets"),
+        (lambda rows: (rows.table(np.zeros((3, 4)), 1.0), rows.table(np.zeros((3, 4)), 1.0)), "given already"),
+        (lambda rows: (rows.table(np.zeros((3, 4)), 1.0), rows.duals(np.zeros(12))), "one value for each cell"),
+        (lambda rows: (rows.table(np.zeros((3, 4)), 1.0), rows.background(1.0, np.eye(2))), "without background"),
+        (lambda rows: (rows.table(np.zeros((3, 4)), 1.0), Solver("cg").bind(rows)), "exact rows"),
+        (lambda rows: (rows.table(np.zeros((3, 4)), 1.0), Huber().bind(rows)), "needs the squared loss"),
     ],
 )
-def test_what_a_table_cannot_be_is_named(change, message):
-    arguments = {
-        "own": np.zeros((3, 2)),
-        "other": np.ones((4, 2)),
-        "targets": np.zeros((3, 4)),
-        "target": 0.0,
-        "weight": 1.0,
-        "loss": Squared().native(),
-        "free_start": 0,
-        "free_stop": 2,
-        "lam_all": 1.0,
-        "w0": 0.0,
-        "method": 0,
-        "tolerance": 1e-6,
-        "max_steps": 10,
-        "block": 64,
-        "evaluate": True,
-        "n_threads": 1,
-    }
-    _core.half_step(**arguments)
+def test_what_a_table_cannot_be_is_named(fill, message):
+    rows = _core.half_step(np.zeros((3, 2)), np.ones((4, 2)))
+    rows.penalty(1.0)
     with pytest.raises(ValueError, match=message):
-        _core.half_step(**(arguments | change))
+        (fill(rows), rows.solve(True, 1))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from halfstep.core.cells import Observations
 from halfstep.core.losses import Squared
 from halfstep.core.problem import Problem, Side, Solver
+from halfstep.engine.local import solve_rows
 from halfstep.engine.spark import ranking, tasks
 from halfstep.engine.spark.layout import Layout
 
@@ -86,24 +87,50 @@ def test_pieces_of_a_long_row_solve_to_the_row_itself(seed, background, pinned):
         piece = tasks.solve(step, tasks.assemble([(int(partition), block)], step, items, None))
         assert piece.number == 0
         total += piece.quadratic
-    start = spec.columns(d)[0]
-    got = tasks.solve_quadratic(total, spec, own[0], background, gram)
+    got, sums = tasks.finish_long(step, spec, total[None])
     whole = Observations.from_cells(rows, columns, (1, m), targets, weights, dtype=np.float64)
     expected = own.copy()
-    tasks.try_rows(
-        Problem(whole, (spec, spec), Squared(), background),
-        0,
-        expected,
-        items,
-        Solver("cholesky"),
-        gram=gram,
-        spectrum=None,
-        duals=None,
-        evaluate=False,
-        n_threads=1,
-        cells=whole,
+    problem = Problem(whole, (spec, spec), Squared(), background)
+    alone = solve_rows(problem, 0, expected, items, Solver("cholesky"), gram=gram)
+    np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-9)
+    for name in ("change", "size", "failed", "repaired"):
+        assert sums[name] == pytest.approx(alone[name])
+
+
+def a_long_step(items, own, dtype, long):
+    """A step whose long rows are finished, without penalty or background."""
+    d, layout = items.shape[1], a_layout(max(long) + 1, 1, long, [1] * len(long))
+    nothing, none = np.zeros((0, d), dtype), np.zeros(0, np.int64)
+    return tasks.Step(
+        0, Side(0.0), layout, Squared(), 0.0, Solver(), d, np.dtype(dtype), None, None, [], own, nothing, none, False
     )
-    np.testing.assert_allclose(got, expected[0, start:], rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_long_row_without_penalty_is_repaired_as_on_one_machine(dtype):
+    """All items on one line and lam = 0: the quadratic is singular, and NumPy's solve raised."""
+    rng = np.random.default_rng(0)
+    items = (rng.integers(1, 4, (30, 1)) * np.array([1, 2, -1, 0])).astype(dtype)
+    cells = Observations.from_cells(np.zeros(30, int), np.arange(30), (1, 30), rng.normal(size=30), dtype=dtype)
+    step = a_long_step(items, np.zeros((1, 4), dtype), dtype, [0])
+    quadratic = tasks._quadratic(step, cells, items, 0)
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.solve(quadratic[:-1] + np.tril(quadratic[:-1], -1).T, quadratic[-1])
+    got, sums = tasks.finish_long(step, step.spec, quadratic[None])
+    alone = np.zeros((1, 4), dtype)
+    solve_rows(Problem(cells, (step.spec, step.spec)), 0, alone, items, Solver())
+    assert sums["failed"] == -1
+    np.testing.assert_allclose(items @ got[0], items @ alone[0], rtol=1e-3, atol=1e-4)
+
+
+def test_a_long_row_without_solution_is_named_by_its_place():
+    own = np.ones((2, 3))
+    step = a_long_step(np.ones((1, 3)), own, np.float64, [4, 7])
+    quadratics = np.stack([np.vstack([np.eye(3), np.ones(3)]), np.full((4, 3), np.nan)])
+    got, sums = tasks.finish_long(step, step.spec, quadratics)
+    assert sums["failed"] == 7
+    np.testing.assert_allclose(got[0], 1, rtol=1e-9)
+    assert got[1].tolist() == own[1].tolist()  # it stays as it was
 
 
 def test_blocks_gather_what_they_need_and_long_rows_come_last():

@@ -1,10 +1,15 @@
-"""Names of the array types that everybody passes around."""
+"""Names of the array types that everybody passes around, and of the half-step of the core that takes them."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from halfstep import _core
+
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Codes = NDArray[np.int64]
+
+HalfStep = _core.HalfStep32 | _core.HalfStep64
+"""`_core.half_step(own, other)` makes one, in the precision of its sides."""

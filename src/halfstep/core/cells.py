@@ -14,11 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfstep import _core
+from halfstep.core.arrays import HalfStep
 
 Values = NDArray[Any] | float
 """One value for each cell, or one number that holds for all of them."""
 
 MAX_INDEX = 2**31 - 1
+
+
+def plain(values: Values, dtype: Any) -> Values:
+    """Values as the core takes them; it converts nothing itself."""
+    return np.ascontiguousarray(values, dtype) if isinstance(values, np.ndarray) else float(values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +54,10 @@ class Observations:
             n, m = self.shape
             self._transposed.append(Observations((m, n), indptr, indices, targets, weights, [self]))
         return self._transposed[0]
+
+    def bind(self, rows: HalfStep, dtype: Any) -> None:
+        """Tell the core about these cells."""
+        rows.cells(self.indptr, self.indices, plain(self.targets, dtype), plain(self.weights, dtype))
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
@@ -178,6 +188,14 @@ class DenseCells:
     @property
     def T(self) -> DenseCells:
         return DenseCells(self.targets.T, self.weights.T if isinstance(self.weights, np.ndarray) else self.weights)
+
+    def bind(self, rows: HalfStep, dtype: Any) -> None:
+        """Tell the core about these cells."""
+        weights = self.weights  # like the targets they stay in their order, which may be that of the columns
+        rows.table(
+            np.asarray(self.targets, dtype),
+            np.asarray(weights, dtype) if isinstance(weights, np.ndarray) else float(weights),
+        )
 
 
 def check_size(shape: tuple[int, int]) -> None:

@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halfstep.core.cells import Observations
+from halfstep import _core
+from halfstep.core.arrays import HalfStep
+from halfstep.core.cells import DenseCells, Observations, Values, plain
 from halfstep.core.losses import Loss, Squared
 from halfstep.errors import one_of
 
-METHODS = {"exact": 0, "cholesky": 1, "dual": 2, "cg": 3, "subspace": 4}
+METHODS = tuple(_core.Method.__members__)
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,15 @@ class Solver:
         gain = (before - now) / abs(now) if now else 0.0
         return replace(self, tolerance=min(max(gain / 5, self.settled), self.tolerance))
 
+    @property
+    def likes_diagonals(self) -> bool:
+        """Whether a diagonal background makes a quadratic row cheaper."""
+        return self.method != "cholesky"
+
+    def bind(self, rows: HalfStep) -> None:
+        """Tell the core how rows are solved."""
+        rows.method(_core.Method[self.method], self.tolerance, self.max_steps, self.block)
+
 
 @dataclass(frozen=True)
 class Side:
@@ -67,13 +78,26 @@ class Side:
     nonnegative : range of columns, within the whole row, kept >= 0; None is none.
     """
 
-    penalty: NDArray[Any] | float
+    penalty: Values
     free: tuple[int, int] | None = None
     prior: NDArray[Any] | None = None
     nonnegative: tuple[int, int] | None = None
 
     def columns(self, d: int) -> tuple[int, int]:
         return self.free if self.free is not None else (0, d)
+
+    def is_plain(self, d: int) -> bool:
+        """Whether every column is solved, held at zero and free to take any sign."""
+        return self.columns(d) == (0, d) and self.nonnegative is None and self.prior is None
+
+    def bind(self, rows: HalfStep, d: int, dtype: Any) -> None:
+        """Tell the core how rows are held."""
+        rows.columns(*self.columns(d))
+        if self.nonnegative is not None:
+            rows.nonnegative(*self.nonnegative)
+        rows.penalty(plain(self.penalty, dtype))
+        if self.prior is not None:
+            rows.prior(np.ascontiguousarray(self.prior, dtype))
 
     def cost(self, factors: NDArray[Any], gram: NDArray[np.float64] | None = None) -> float:
         """sum_i lam_i |u_i - mu_i|^2, from the Gram matrix where that is enough."""
@@ -99,6 +123,44 @@ class Problem:
     def cells(self, side: int) -> Observations:
         """The cells grouped by the rows of the given side."""
         return self.observations if side == 0 else self.observations.T
+
+    def rotates(self, solver: Solver, d: int) -> bool:
+        """Whether half-steps turn both sides so that the background gets diagonal: nobody may have pinned a column."""
+        wanted = self.background > 0 and self.loss.is_quadratic and solver.likes_diagonals
+        return wanted and all(side.is_plain(d) for side in self.sides)
+
+    def rows(
+        self,
+        side: int,
+        own: NDArray[Any],
+        other: NDArray[Any],
+        solver: Solver,
+        *,
+        gram: NDArray[np.float64] | None = None,
+        spectrum: NDArray[np.float64] | None = None,
+        cells: Observations | DenseCells | None = None,
+    ) -> HalfStep:
+        """The half-step of a side, ready to be solved: the rows of `own`, in place, against those of `other`.
+
+        gram : of `other`, where there is a background; spectrum : its diagonal, where both sides were turned.
+        cells : in place of those of the problem, for other rows.
+        """
+        d, dtype = own.shape[1], own.dtype
+        rows = rows_of(self.cells(side) if cells is None else cells, self.loss, own, other)
+        self.sides[side].bind(rows, d, dtype)
+        solver.bind(rows)
+        if self.background > 0:
+            matrices = (None if matrix is None else np.ascontiguousarray(matrix, dtype) for matrix in (gram, spectrum))
+            rows.background(self.background, *matrices)
+        return rows
+
+
+def rows_of(cells: Observations | DenseCells, loss: Loss, own: NDArray[Any], other: NDArray[Any]) -> HalfStep:
+    """The cells of the rows of `own` and what they cost, without what holds the rows."""
+    rows: HalfStep = _core.half_step(own, other)
+    cells.bind(rows, own.dtype)
+    loss.bind(rows)
+    return rows
 
 
 def scaled_penalty(

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfstep import _core
+from halfstep.core.arrays import HalfStep
 from halfstep.core.blas import one_blas_thread
-from halfstep.core.cells import DenseCells, Observations, Values
+from halfstep.core.cells import DenseCells, Observations
 from halfstep.core.initial import initial_factors
 from halfstep.core.loop import Callback, Record
 from halfstep.core.losses import Squared
-from halfstep.core.problem import METHODS, Problem, Solver
+from halfstep.core.problem import Problem, Solver, rows_of
 from halfstep.errors import RowError
 
 
@@ -70,23 +71,16 @@ class LocalSession:
 
     def half_step(self, side: int, evaluate: bool = False) -> dict[str, float]:
         """Solve every row of `side` against the other one, in place; returns the core's sums over rows."""
-        w0 = self.problem.background
-        rotated = wants_rotation(self.problem, self.solver, self.factors[0].shape[1])
-        spectrum = self._rotate(side, evaluate) if rotated else None
-        if keeps_duals(self.problem) and self._duals[side] is None:
-            self._duals[side] = np.zeros(len(self.problem.observations), self.factors[side].dtype)
-        sums = solve_rows(
-            self.problem,
-            side,
-            self.factors[side],
-            self.factors[1 - side],
-            self.solver.after(self.past),
-            gram=self.gram(1 - side) if w0 > 0 else None,
-            spectrum=spectrum,
-            duals=self._duals[side],
-            evaluate=evaluate,
-            n_threads=self.n_threads,
-        )
+        own, other = self.factors[side], self.factors[1 - side]
+        spectrum = self._rotate(side, evaluate) if self.problem.rotates(self.solver, own.shape[1]) else None
+        gram = self.gram(1 - side) if self.problem.background > 0 else None
+        rows = self.problem.rows(side, own, other, self.solver.after(self.past), gram=gram, spectrum=spectrum)
+        if self.problem.loss.keeps_duals:
+            duals = self._duals[side]
+            if duals is None:
+                duals = self._duals[side] = np.zeros(len(self.problem.observations), own.dtype)
+            rows.duals(duals)
+        sums = refuse_failed(side, rows.solve(evaluate, self.n_threads))
         self._grams[side] = None
         return sums
 
@@ -115,23 +109,6 @@ class LocalSession:
         return values
 
 
-def wants_rotation(problem: Problem, solver: Solver, d: int) -> bool:
-    """A diagonal background makes the dual and iterative finishes cheap. It needs columns that nobody pinned."""
-    whole = all(side.columns(d) == (0, d) and side.nonnegative is None for side in problem.sides)
-    return (
-        problem.background > 0
-        and whole
-        and all(side.prior is None for side in problem.sides)
-        and problem.loss.is_quadratic
-        and solver.method != "cholesky"
-    )
-
-
-def keeps_duals(problem: Problem) -> bool:
-    """Whether a sweep starts from the dual variables of the one before."""
-    return problem.loss.is_plq and not problem.loss.is_quadratic
-
-
 @dataclass(frozen=True)
 class LabelCell:
     """One logistic cell for each row beside its squared ones, against one shared row of the other side.
@@ -143,9 +120,9 @@ class LabelCell:
     targets: NDArray[Any]
     weights: NDArray[Any]
 
-    def arguments(self, dtype: Any) -> dict[str, NDArray[Any]]:
-        fields = {"label_vector": self.vector, "label_targets": self.targets, "label_weights": self.weights}
-        return {name: np.ascontiguousarray(values, dtype) for name, values in fields.items()}
+    def bind(self, rows: HalfStep, dtype: Any) -> None:
+        """Tell the core about the labels."""
+        rows.label(*(np.ascontiguousarray(values, dtype) for values in (self.vector, self.targets, self.weights)))
 
 
 def solve_rows(
@@ -155,106 +132,39 @@ def solve_rows(
     other: NDArray[Any],
     solver: Solver,
     *,
-    gram: NDArray[np.float64] | None,
-    spectrum: NDArray[np.float64] | None = None,
-    duals: NDArray[Any] | None = None,
-    evaluate: bool = False,
-    n_threads: int = 1,
+    gram: NDArray[np.float64] | None = None,
     cells: Observations | DenseCells | None = None,
     label: LabelCell | None = None,
+    evaluate: bool = False,
+    n_threads: int = 1,
 ) -> dict[str, float]:
-    """One call into the core: every row of `own` in place. `cells` replaces those of the problem, for new rows.
+    """Every row of `own` in place; `Problem.rows` has the arguments.
 
     Returns the core's sums over rows; a row without a finite solution raises.
     """
-    sums = try_rows(
-        problem,
-        side,
-        own,
-        other,
-        solver,
-        gram=gram,
-        spectrum=spectrum,
-        duals=duals,
-        evaluate=evaluate,
-        n_threads=n_threads,
-        cells=problem.cells(side) if cells is None else cells,
-        label=label,
-    )
-    refuse_failed(side, sums)
-    return sums
+    rows = problem.rows(side, own, other, solver, gram=gram, cells=cells)
+    if label is not None:
+        label.bind(rows, own.dtype)
+    return refuse_failed(side, rows.solve(evaluate, n_threads))
 
 
-def try_rows(
-    problem: Problem,
-    side: int,
-    own: NDArray[Any],
-    other: NDArray[Any],
-    solver: Solver,
-    *,
-    gram: NDArray[np.float64] | None,
-    spectrum: NDArray[np.float64] | None,
-    duals: NDArray[Any] | None,
-    evaluate: bool,
-    n_threads: int,
-    cells: Observations | DenseCells,
-    label: LabelCell | None = None,
-) -> dict[str, float]:
-    """`solve_rows` for callers that look at `sums["failed"]` themselves."""
-    dtype, d = own.dtype, own.shape[1]
-    spec = problem.sides[side]
-    start, stop = spec.columns(d)
-    per_row = isinstance(spec.penalty, np.ndarray)
-    low, high = spec.nonnegative or (start, start)
-    return _core.half_step(
-        own=own,
-        other=other,
-        **cell_arguments(cells, dtype),
-        loss=problem.loss.native(),
-        free_start=start,
-        free_stop=stop,
-        lam=np.ascontiguousarray(spec.penalty, dtype) if per_row else None,
-        lam_all=0.0 if per_row else float(spec.penalty),
-        mu=None if spec.prior is None else np.ascontiguousarray(spec.prior, dtype),
-        w0=problem.background,
-        gram=None if gram is None else np.ascontiguousarray(gram, dtype),
-        spectrum=None if spectrum is None else np.ascontiguousarray(spectrum, dtype),
-        duals=duals,
-        **({} if label is None else label.arguments(dtype)),
-        method=METHODS[solver.method],
-        nonnegative_start=low - start,
-        nonnegative_stop=high - start,
-        tolerance=solver.tolerance,
-        max_steps=solver.max_steps,
-        block=solver.block,
-        evaluate=evaluate,
-        n_threads=n_threads,
-    )
-
-
-def refuse_failed(side: int, sums: dict[str, float]) -> None:
-    """Raise if a row had no finite solution."""
+def refuse_failed(side: int, sums: dict[str, float]) -> dict[str, float]:
+    """The sums over rows; raises if a row had no finite solution."""
     if sums["failed"] >= 0:
         raise RowError(
             f"row {int(sums['failed'])} of side {side} has no finite solution. Its penalty is too small for its data: "
             "raise `reg`, lower the rank, or look for huge weights or targets in that row."
         )
+    return sums
 
 
 def normal_equations(
     cells: Observations | DenseCells, own: NDArray[Any], other: NDArray[Any], free: tuple[int, int], n_threads: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(n, f, f) sum w x x' and (n, f) sum w (t - pinned) x over the cells of each row of `own`, under squared loss."""
-    sums = _core.quadratics(
-        own=own,
-        other=other,
-        **cell_arguments(cells, own.dtype),
-        loss=Squared().native(),
-        free_start=free[0],
-        free_stop=free[1],
-        w0=0.0,
-        n_threads=n_threads,
-    )
+    rows = rows_of(cells, Squared(), own, other)
+    rows.columns(*free)
+    sums = rows.quadratics(n_threads)
     lower, upper = np.tril(sums[:, :-1]), np.tril(sums[:, :-1], -1).transpose(0, 2, 1)
     return lower + upper, sums[:, -1]
 
@@ -267,30 +177,7 @@ def evaluate_cells(
     cells: Observations | DenseCells | None = None,
 ) -> dict[str, float]:
     """The core's sums over the observed cells, or over others in their place."""
-    return _core.evaluate(
-        own=own,
-        other=other,
-        **cell_arguments(problem.observations if cells is None else cells, own.dtype),
-        loss=problem.loss.native(),
-        n_threads=n_threads,
-    )
-
-
-def cell_arguments(cells: Observations | DenseCells, dtype: Any) -> dict[str, Any]:
-    """The arguments of the core that describe cells."""
-
-    def split(values: Values, name: str) -> dict[str, Any]:
-        if isinstance(values, np.ndarray):
-            return {name + "s": (np.asarray if dense else np.ascontiguousarray)(values, dtype), name: 0.0}
-        return {name + "s": None, name: float(values)}
-
-    dense = isinstance(cells, DenseCells)  # its rows may be the columns of an array
-    return {
-        "indptr": None if isinstance(cells, DenseCells) else cells.indptr,
-        "indices": None if isinstance(cells, DenseCells) else cells.indices,
-        **split(cells.targets, "target"),
-        **split(cells.weights, "weight"),
-    }
+    return rows_of(problem.observations if cells is None else cells, problem.loss, own, other).evaluate(n_threads)
 
 
 def gram_matrix(factors: NDArray[Any], n_threads: int) -> NDArray[np.float64]:

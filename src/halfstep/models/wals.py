@@ -234,7 +234,7 @@ class WALS(ShownRecommender, FoldIn):
             itemsize=np.dtype(dtype).itemsize,
             weighted=weighted,
             copied=copied,
-            duals=losses.get(loss).is_plq and not losses.get(loss).is_quadratic,
+            duals=losses.get(loss).keeps_duals,
             n_init=n_init,
             n_threads=thread_count(n_threads),
         )

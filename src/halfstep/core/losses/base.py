@@ -1,4 +1,4 @@
-"""What every loss can do: value, slope and curvature, checking targets, the numbers it has in the core."""
+"""What every loss can do: value, slope and curvature, checking targets, telling the core about itself."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from halfstep._core import LossForm, LossKind
+from halfstep.core.arrays import Floats, HalfStep
 from halfstep.core.losses import targets
 
-Floats = NDArray[np.float64]
 Form = Literal["residual", "margin"]
 
 
@@ -22,10 +23,11 @@ class Loss(ABC):
     name: ClassVar[str]
     """By which `get` finds this loss."""
     form: Form = "residual"  # Bernoulli and Poisson: says only that targets are numbers
-    kind: ClassVar[int]  # its number in the compiled core
+    kind: ClassVar[LossKind]  # what it is in the compiled core
     is_plq: ClassVar[bool] = False  # has `pieces` and `prox`
     is_smooth: ClassVar[bool] = False  # has a continuous second derivative
     is_quadratic: ClassVar[bool] = False  # one piece: row problems are linear systems
+    keeps_duals: ClassVar[bool] = False  # a sweep starts from the dual variables of the one before
     target_range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
 
     @abstractmethod
@@ -40,12 +42,9 @@ class Loss(ABC):
     def curvature(self, z: ArrayLike, t: ArrayLike) -> Floats:
         """d^2 phi / dz^2; at a break the value to its left in r."""
 
-    def native(self) -> tuple[int, int, Floats, Floats]:
-        """(kind, form, breaks, coefficients) for the compiled core; the table is empty unless kind is 1.
-
-        kind: 0 squared, 1 PLQ, 2 logistic, 3 Bernoulli, 4 Poisson. form: 0 residual, 1 margin.
-        """
-        return self.kind, int(self.form == "margin"), np.empty(0), np.empty((0, 3))
+    def bind(self, rows: HalfStep) -> None:
+        """Tell the core what a cell costs."""
+        rows.loss(self.kind, LossForm[self.form])
 
     @property
     def domain(self) -> str:

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from halfstep._core import LossForm, LossKind
+from halfstep.core.arrays import Floats, HalfStep
 from halfstep.core.losses import pieces
-from halfstep.core.losses.base import Floats, Form, Loss
+from halfstep.core.losses.base import Form, Loss
 from halfstep.errors import one_of
 
 Composition = tuple[tuple[ArrayLike, ArrayLike], tuple[ArrayLike, ArrayLike, ArrayLike]]
@@ -27,8 +29,9 @@ _ROOT2 = math.sqrt(2.0)  # ReHU_inf(sqrt(2) x) = max(0, x)^2
 class PiecewiseLoss(Loss):
     """A convex loss that is quadratic between breaks. Subclasses only give their ReLU and ReHU pieces."""
 
-    kind = 1
+    kind = LossKind.plq
     is_plq = True
+    keeps_duals = True
 
     @abstractmethod
     def _composition(self) -> Composition:
@@ -44,9 +47,8 @@ class PiecewiseLoss(Loss):
         """`breaks` (K,) and `coefficients` (K+1, 3), read-only: phi = a r^2 + b r + c on each interval."""
         return self._table
 
-    def native(self) -> tuple[int, int, Floats, Floats]:
-        breaks, coefficients = self._table
-        return self.kind, int(self.form == "margin"), breaks.copy(), coefficients.copy()
+    def bind(self, rows: HalfStep) -> None:
+        rows.pieces(LossForm[self.form], *self._table)
 
     def value(self, z: ArrayLike, t: ArrayLike) -> Floats:
         return pieces.value(*self._table, self._argument(z, t)[0])
@@ -83,15 +85,16 @@ class Squared(PiecewiseLoss):
     """(z - t)^2."""
 
     name = "squared"
-    kind = 0
+    kind = LossKind.squared
     is_smooth = True
     is_quadratic = True
+    keeps_duals = False
 
     def _composition(self) -> Composition:
         return _NO_RELU, ((math.inf, math.inf), (_ROOT2, -_ROOT2), (0.0, 0.0))
 
-    def native(self) -> tuple[int, int, Floats, Floats]:
-        return Loss.native(self)  # the core has it built in
+    def bind(self, rows: HalfStep) -> None:
+        Loss.bind(self, rows)  # the core has it built in
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from halfstep.core.losses.base import Floats, Loss
+from halfstep._core import LossKind
+from halfstep.core.arrays import Floats
+from halfstep.core.losses.base import Loss
 
 
 def expit(z: ArrayLike) -> Floats:
@@ -24,7 +26,7 @@ class Logistic(Loss):
 
     name = "logistic"
     form = "margin"
-    kind = 2
+    kind = LossKind.logistic
     is_smooth = True
 
     def value(self, z: ArrayLike, t: ArrayLike) -> Floats:
@@ -43,7 +45,7 @@ class Bernoulli(Loss):
     """log(1 + e^z) - t z, for soft targets in [0, 1]; scores are log odds, predictions probabilities."""
 
     name = "bernoulli"
-    kind = 3
+    kind = LossKind.bernoulli
     is_smooth = True
     target_range = (0.0, 1.0)
 
@@ -67,7 +69,7 @@ class Poisson(Loss):
     """e^z - t z, for counts t >= 0; scores are log rates, predictions rates. It is inf beyond z = 709."""
 
     name = "poisson"
-    kind = 4
+    kind = LossKind.poisson
     is_smooth = True
     target_range = (0.0, math.inf)
 

@@ -20,7 +20,6 @@ import numpy as np
 
 from halfstep.core.loop import Record
 from halfstep.core.problem import Problem, Solver
-from halfstep.engine.local import keeps_duals
 from halfstep.engine.spark.cells import DistributedCells
 from halfstep.engine.spark.factors import Factors, held, let_go
 from halfstep.engine.spark.layout import described
@@ -104,7 +103,7 @@ class Checkpoints:
             found.gram, found.cost, found.depth = array_of(saved["gram"]), saved["cost"], 1
             if session.is_broadcast(side):
                 found.values = found.to_array()
-                if not keeps_duals(session.problem):
+                if not session.problem.loss.keeps_duals:
                     found.kept.unpersist()
                     found.kept = None
             session.factors[side] = found

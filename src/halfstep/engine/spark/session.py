@@ -16,14 +16,7 @@ from numpy.typing import NDArray
 
 from halfstep.core.loop import Callback, Record
 from halfstep.core.problem import Problem, Side, Solver
-from halfstep.engine.local import (
-    gram_matrix,
-    keeps_duals,
-    refuse_failed,
-    symmetric_eigen,
-    thread_count,
-    wants_rotation,
-)
+from halfstep.engine.local import gram_matrix, refuse_failed, symmetric_eigen, thread_count
 from halfstep.engine.spark import tasks
 from halfstep.engine.spark.cells import DistributedCells
 from halfstep.engine.spark.factors import Factors, held, let_go
@@ -51,7 +44,7 @@ class DistributedSession:
 
     def half_step(self, side: int, evaluate: bool = False) -> dict[str, float]:
         own, other = self.factors[side], self.factors[1 - side]
-        spectrum = self._rotate(side) if wants_rotation(self.problem, self.solver, self.d) else None
+        spectrum = self._rotate(side) if self.problem.rotates(self.solver, self.d) else None
         reads_old = self._reads_old(side, evaluate)
         fixed = other.share() if other.values is not None else None
         before = own.share(turned=False) if reads_old and own.kept is None else None
@@ -165,7 +158,7 @@ class DistributedSession:
 
         solved = inputs.mapPartitions(run, preservesPartitioning=True)
         new = Factors(context, own.layout, own.long)
-        if not whole or keeps_duals(self.problem):
+        if not whole or self.problem.loss.keeps_duals:
             parents = [own] * (reads_old and own.kept is not None) + [other] * (other.values is None)
             new.depth = 1 + max((parent.depth for parent in parents), default=0)
             new.needs = [shared for shared in (fixed, before) if shared is not None]
@@ -195,18 +188,7 @@ class DistributedSession:
             piece = reports[partition]
             assert isinstance(piece, Piece)
             quadratics[piece.number] += piece.quadratic
-        new = step.long_own.astype(np.float64)
-        for number, quadratic in enumerate(quadratics):
-            row = _one_row(spec, number)
-            new[number, start:stop] = tasks.solve_quadratic(
-                quadratic, row, step.long_own[number], step.background, step.gram
-            )
-        finite = np.isfinite(new).all(axis=1)
-        sums = dict.fromkeys(("data", "squares", "scores", "gap", "steps", "repaired"), 0.0)
-        sums["change"] = float(np.sum((new - step.long_own) ** 2))
-        sums["size"] = float(np.sum(new[:, start:stop] ** 2))
-        sums["failed"] = -1 if finite.all() else int(layout.long[np.argmin(finite)])
-        values = np.ascontiguousarray(new, self.dtype)
+        values, sums = tasks.finish_long(step, spec, quadratics)
         return values, Summary(sums, gram_matrix(values, 1) if step.gram is not None else None, spec.cost(values))
 
     def _evaluate_long(self, step: Step, inputs: Any, fixed: Any) -> Summary:
@@ -263,10 +245,3 @@ def _in_order(reports: dict[int, Any]) -> Summary:
 
 def _each_row(values: Any) -> bool:
     return isinstance(values, np.ndarray) and len(values) > 1
-
-
-def _one_row(spec: Side, number: int) -> Side:
-    def pick(values: Any) -> Any:
-        return values[number : number + 1] if _each_row(values) else values
-
-    return replace(spec, penalty=pick(spec.penalty), prior=pick(spec.prior))

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from halfstep import _core
 from halfstep.core.cells import Observations, Values
 from halfstep.core.losses import Loss
-from halfstep.core.problem import Problem, Side, Solver
-from halfstep.engine.local import cell_arguments, gram_matrix, keeps_duals, try_rows
+from halfstep.core.problem import Problem, Side, Solver, rows_of
+from halfstep.engine.local import gram_matrix
 from halfstep.engine.spark.layout import Ints, Layout
 
 Array = NDArray[Any]
@@ -178,22 +178,12 @@ def solve(step: Step, work: Work) -> Any:
     old = work.old
     own = np.zeros((cells.shape[0], step.d), step.dtype) if old is None else rotated(old.values, step.own_bases)
     problem = Problem(cells, (spec, spec), step.loss, step.background)
+    rows = problem.rows(0, own, work.other, step.solver, gram=step.gram, spectrum=step.spectrum)
     duals = old.duals if old is not None else None
-    if keeps_duals(problem):
+    if step.loss.keeps_duals:
         duals = np.zeros(len(cells), step.dtype) if duals is None else duals
-    sums = try_rows(
-        problem,
-        0,
-        own,
-        work.other,
-        step.solver,
-        gram=step.gram,
-        spectrum=step.spectrum,
-        duals=duals,
-        evaluate=step.evaluate,
-        n_threads=1,
-        cells=cells,
-    )
+        rows.duals(duals)
+    sums = rows.solve(step.evaluate, 1)
     if sums["failed"] >= 0:
         sums["failed"] += step.layout.range_of(partition)[0]
     places = step.layout.long_in(partition)[1]
@@ -246,13 +236,7 @@ def evaluate_piece(step: Step, work: Work) -> dict[str, float]:
     """What the cells of a piece cost under the long row's new values, `step.long_own`."""
     number = step.layout.long_of(work.partition)
     assert number is not None
-    return _core.evaluate(
-        own=step.long_own[number : number + 1],
-        other=work.other,
-        **cell_arguments(work.cells, step.dtype),
-        loss=step.loss.native(),
-        n_threads=1,
-    )
+    return rows_of(work.cells, step.loss, step.long_own[number : number + 1], work.other).evaluate(1)
 
 
 def side_of(spec: Side, part: SidePart, counts: Ints) -> Side:
@@ -263,22 +247,16 @@ def side_of(spec: Side, part: SidePart, counts: Ints) -> Side:
     return replace(spec, penalty=penalty, prior=part.prior if part.prior is not None else spec.prior)
 
 
-def solve_quadratic(
-    quadratic: NDArray[np.float64], spec: Side, own: Array, background: float, gram: Array | None
-) -> NDArray[np.float64]:
-    """The free columns of one row from what its cells add up to: (lam I + w0 G + Q) b = q + lam mu - w0 G_fp c."""
-    start, stop = spec.columns(len(own))
-    lower, right = quadratic[:-1], quadratic[-1].copy()
-    lam = float(np.ravel(spec.penalty)[0])
-    matrix = np.tril(lower) + np.tril(lower, -1).T + lam * np.eye(stop - start)
-    if spec.prior is not None:
-        right += lam * spec.prior[0]
-    if gram is not None and background > 0:
-        pinned = own.astype(np.float64)
-        pinned[start:stop] = 0
-        matrix += background * gram[start:stop, start:stop]
-        right -= background * (gram[start:stop] @ pinned)
-    return np.linalg.solve(matrix, right)
+def finish_long(step: Step, spec: Side, quadratics: NDArray[np.float64]) -> tuple[Array, dict[str, float]]:
+    """New values of the long rows from what their cells add up to, and the core's sums; `spec` is theirs."""
+    new, none = np.array(step.long_own, step.dtype), np.zeros((0, step.d), step.dtype)
+    nothing = Observations((len(new), 0), np.zeros(len(new) + 1, np.int64), np.zeros(0, np.int32))
+    problem = Problem(nothing, (spec, spec), step.loss, step.background)
+    rows = problem.rows(0, new, none, step.solver, gram=step.gram, spectrum=step.spectrum)
+    sums = rows.finish(quadratics, 1)
+    if sums["failed"] >= 0:
+        sums["failed"] = step.layout.long[int(sums["failed"])]
+    return new, sums
 
 
 def merged(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:
@@ -311,14 +289,8 @@ def _cost_without(spec: Side, values: Array, places: Ints) -> float:
 
 
 def _quadratic(step: Step, cells: Observations, other: Array, number: int) -> NDArray[np.float64]:
-    start, stop = step.spec.columns(step.d)
-    found: NDArray[np.float64] = _core.quadratics(
-        own=step.long_own[number : number + 1],
-        other=other,
-        **cell_arguments(cells, step.dtype),
-        loss=step.loss.native(),
-        free_start=start,
-        free_stop=stop,
-        w0=step.background,
-    )[0]
+    rows = rows_of(cells, step.loss, step.long_own[number : number + 1], other)
+    rows.columns(*step.spec.columns(step.d))
+    rows.background(step.background)
+    found: NDArray[np.float64] = rows.quadratics(1)[0]
     return found

@@ -1,0 +1,60 @@
+// Arrays as Python hands them over. They are taken as they are, never converted: a silent copy of an output would
+// swallow the result.
+#pragma once
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/variant.h>
+
+#include <memory>
+#include <new>
+#include <optional>
+#include <variant>
+
+#include "row.hpp"
+
+namespace nb = nanobind;
+
+namespace halfstep {
+
+template <class T>
+using Array = nb::ndarray<T, nb::numpy, nb::c_contig, nb::device::cpu>;
+template <class T>
+using In = Array<const T>;
+template <class T>
+using MaybeIn = std::optional<In<T>>;
+template <class T>
+using Strided = nb::ndarray<const T, nb::numpy, nb::device::cpu>;  // a table, whose rows may be columns of an array
+
+inline void expect(bool holds, const char* what) {
+  if (!holds) throw nb::value_error(what);
+}
+
+// The columns of a matrix.
+template <class Matrix>
+int columns_of(const Matrix& x, const char* what) {
+  expect(x.ndim() == 2, what);
+  expect(x.shape(1) <= size_t(max_columns), "at most 32768 columns");
+  return int(x.shape(1));
+}
+
+// A vector of the given length, or null where there is none.
+template <class T>
+const T* vector_of(const MaybeIn<T>& values, size_t length, const char* what) {
+  if (!values) return nullptr;
+  expect(values->ndim() == 1 && values->shape(0) == length, what);
+  return values->data();
+}
+
+// A new array, not filled.
+template <class T, size_t N>
+Array<T> make(const size_t (&shape)[N]) {
+  size_t size = 1;
+  for (size_t length : shape)
+    if (__builtin_mul_overflow(size, length, &size)) throw std::bad_alloc();
+  std::unique_ptr<T[]> data(new T[size ? size : 1]);
+  nb::capsule owner(data.get(), [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  return Array<T>(data.release(), N, shape, owner);
+}
+
+}  // namespace halfstep
