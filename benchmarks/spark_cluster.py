@@ -1,10 +1,11 @@
-"""A standalone Spark cluster for benchmarks, and what can be seen of it: memory, processor time, shuffles, heap.
+"""A Spark cluster for benchmarks and tests, and what can be seen of it: memory, processor time, shuffles, heap.
 
 Knows processes, logs and settings of Spark. Must not know what runs on it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -20,14 +21,14 @@ BLOCKS, CORES, MEMORY = 8, 1, "2g"
 
 
 class Cluster:
-    """A master and two workers on loopback, each the leader of a process group."""
+    """A master and two workers of one core on loopback, each the leader of a process group; ready when made."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, memory: str = "3g") -> None:
         import pyspark
 
-        home = Path(pyspark.__file__).parent
+        self.home, self.folder = Path(pyspark.__file__).parent, folder
         self.environment = os.environ | {
-            "SPARK_HOME": str(home),
+            "SPARK_HOME": str(self.home),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_WORKER_DIR": str(folder / "work"),
@@ -38,40 +39,42 @@ class Cluster:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         self.address = f"spark://127.0.0.1:{port}"
-        command = str(home / "bin" / "spark-class")
         self.processes: list[subprocess.Popen[bytes]] = []
+        size = ("--cores", str(CORES), "--memory", memory)
+        try:
+            _wait_for(self._start("master.Master", "--port", str(port)), "Starting Spark master")
+            for log in [self._start("worker.Worker", *size, self.address) for _ in range(2)]:
+                _wait_for(log, "Successfully registered with master")
+        except BaseException:
+            self.stop()
+            raise
 
-        def start(kind: str, *arguments: str) -> None:
-            with (folder / f"{kind}{len(self.processes)}.log").open("wb") as log:
-                self.processes.append(
-                    subprocess.Popen(
-                        [
-                            command,
-                            f"org.apache.spark.deploy.{kind}",
-                            *arguments,
-                            "--host",
-                            "127.0.0.1",
-                            "--webui-port",
-                            "0",
-                        ]
-                        + ([self.address] if kind.startswith("worker") else []),
-                        stdout=log,
-                        stderr=log,
-                        env=self.environment,
-                        start_new_session=True,
-                    )
+    def _start(self, kind: str, *arguments: str) -> Path:
+        """A process of Spark; returns its log."""
+        command = [str(self.home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}"]
+        options = ("--host", "127.0.0.1", "--webui-port", "0", *arguments)
+        path = self.folder / f"{kind}{len(self.processes)}.log"
+        with path.open("wb") as log:
+            self.processes.append(
+                subprocess.Popen(
+                    [*command, *options], stdout=log, stderr=log, env=self.environment, start_new_session=True
                 )
-
-        start("master.Master", "--port", str(port))
-        time.sleep(8)
-        for _ in range(2):
-            start("worker.Worker", "--cores", str(CORES), "--memory", "3g")
-        time.sleep(8)
+            )
+        return path
 
     def stop(self) -> None:
-        for process in self.processes:
-            os.killpg(process.pid, signal.SIGKILL)
+        for process in self.processes:  # each leads a process group, executors included
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def _wait_for(log: Path, text: str, seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while text not in log.read_text():
+        if time.monotonic() > end:
+            raise TimeoutError(f"no {text!r} after {seconds} s:\n{log.read_text()[-3000:]}")
+        time.sleep(0.2)
 
 
 class Watch(threading.Thread):

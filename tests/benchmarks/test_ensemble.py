@@ -2,16 +2,14 @@
 
 import json
 
-import ensemble
-import ensemble_data as data
-import ensemble_report
 import numpy as np
 import pytest
-from ensemble_methods import METHODS, Method, SklearnStacking
+from ensemble import data, report, run
+from ensemble.methods import METHODS, Method, SklearnStacking
 
 from halfstep.baselines import Mean
 
-GRID = ensemble.Grid(("toy",), (20,), (0, 0.5), (0, 1))
+GRID = run.Grid(("toy",), (20,), (0, 0.5), (0, 1))
 
 
 @pytest.fixture
@@ -27,38 +25,38 @@ def toy(monkeypatch, tmp_path):
 
 
 def test_a_case_is_measured_once_and_again_when_its_sources_change(toy):
-    assert ensemble.measure("toy", GRID, {"Mean": "one"}) == 4
-    assert ensemble.measure("toy", GRID, {"Mean": "one"}) == 0
-    assert ensemble.measure("toy", GRID, {"Mean": "two"}) == 4
-    assert len(ensemble.collect(GRID, {"Mean": "two"})) == 4
-    assert not ensemble.collect(GRID, {"Mean": "three"})
-    fewer = ensemble.Grid(("toy",), (20,), (0.5,), (1,))
-    assert [row["seed"] for row in ensemble.collect(fewer, {"Mean": "one"})] == [1]
+    assert run.measure("toy", GRID, {"Mean": "one"}) == 4
+    assert run.measure("toy", GRID, {"Mean": "one"}) == 0
+    assert run.measure("toy", GRID, {"Mean": "two"}) == 4
+    assert len(run.collect(GRID, {"Mean": "two"})) == 4
+    assert not run.collect(GRID, {"Mean": "three"})
+    fewer = run.Grid(("toy",), (20,), (0.5,), (1,))
+    assert [row["seed"] for row in run.collect(fewer, {"Mean": "one"})] == [1]
 
 
 def test_cases_that_some_method_has_not_answered_are_left_out(toy):
-    ensemble.measure("toy", GRID, {"Mean": "one"})
-    ensemble.measure("toy", ensemble.Grid(("toy",), (20,), (0,), (0,)), {"BiasAdjustedMean": "one"})
-    found = ensemble.collect(GRID, {"Mean": "one", "BiasAdjustedMean": "one"})
+    run.measure("toy", GRID, {"Mean": "one"})
+    run.measure("toy", run.Grid(("toy",), (20,), (0,), (0,)), {"BiasAdjustedMean": "one"})
+    found = run.collect(GRID, {"Mean": "one", "BiasAdjustedMean": "one"})
     assert {(row["missing"], row["seed"]) for row in found} == {(0, 0)}
     assert len(found) == 2
 
 
 def test_a_torn_line_costs_one_case(toy):
-    ensemble.measure("toy", GRID, {"Mean": "one"})
-    path = ensemble.store("toy")
+    run.measure("toy", GRID, {"Mean": "one"})
+    path = run.store("toy")
     path.write_text(path.read_text()[:-30])
-    assert ensemble.measure("toy", GRID, {"Mean": "one"}) == 1
+    assert run.measure("toy", GRID, {"Mean": "one"}) == 1
 
 
 def test_methods_that_need_complete_predictions_skip_the_others(toy, monkeypatch):
     monkeypatch.setitem(METHODS, "complete", Method(Mean, (), complete=True))
-    assert ensemble.measure("toy", GRID, {"complete": "x"}) == 2
+    assert run.measure("toy", GRID, {"complete": "x"}) == 2
 
 
 def test_metrics_are_the_usual_ones():
     truth = np.array([0, 0, 1, 1])
-    scores = ensemble.metrics(truth, np.array([0.1, 0.8, 0.4, 1.0]))
+    scores = run.metrics(truth, np.array([0.1, 0.8, 0.4, 1.0]))
     assert scores["roc_auc"] == 0.75
     assert scores["brier"] == pytest.approx((0.01 + 0.64 + 0.36) / 4)
     assert scores["log_loss"] == pytest.approx(-np.log([0.9, 0.2, 0.4, 1 - 1e-4]).mean())
@@ -75,7 +73,7 @@ def test_sklearn_stacking_fits_on_the_pool(toy):
 def test_fingerprints_follow_the_sources():
     assert METHODS["Mean"].fingerprint == METHODS["WeightedMean"].fingerprint
     assert METHODS["Mean"].fingerprint != METHODS["DawidSkene"].fingerprint
-    assert METHODS["Mean"].fingerprint != METHODS[ensemble_report.OURS].fingerprint
+    assert METHODS["Mean"].fingerprint != METHODS[report.OURS].fingerprint
 
 
 def rows(ours=0.9, rival=0.8, partial=()):
@@ -84,7 +82,7 @@ def rows(ours=0.9, rival=0.8, partial=()):
         for missing in (0, 0.8):
             for seed in (0, 1):
                 noise = 0.001 * int(dataset)
-                for name, score in {ensemble_report.OURS: ours, "Mean": rival, "GreedySelection": 0.5}.items():
+                for name, score in {report.OURS: ours, "Mean": rival, "GreedySelection": 0.5}.items():
                     made.append(row(name, dataset, missing, seed, score + noise))
                 if missing == 0:
                     made += [row(name, dataset, missing, seed, 0.7) for name in partial]
@@ -105,25 +103,25 @@ def row(method, dataset, missing, seed, score):
 
 
 def test_the_report_tells_margins_and_who_is_worse(tmp_path):
-    text = ensemble_report.report(rows(), str(tmp_path))
+    text = report.report(rows(), str(tmp_path))
     assert "24 tasks" in text
     assert "is significantly worse\n  nowhere" in text
     margin = next(line for line in text.splitlines() if line.startswith("80%") and " all " in line)
     assert margin.split()[:5] == ["80%", "all", "12", "10.00", "nan"]
     assert (tmp_path / "pr_auc.svg").read_text().startswith("<svg")
-    losing = ensemble_report.report(rows(ours=0.7))
+    losing = report.report(rows(ours=0.7))
     assert "PR-AUC: 80% missing, 20 labels: Mean (0/0/12" in losing
 
 
 def test_methods_of_complete_cases_have_their_own_table():
-    text = ensemble_report.report(rows(partial=["KNORA-E"]))
+    text = report.report(rows(partial=["KNORA-E"]))
     assert "complete predictions only, with KNORA-E" in text
-    results = ensemble_report.Results(rows(partial=["KNORA-E"]))
+    results = report.Results(rows(partial=["KNORA-E"]))
     assert results.partial == ["KNORA-E"]
     assert results.table("pr_auc", None, "0", ["KNORA-E", "Mean"]).shape == (12, 2)
 
 
 def test_rows_are_json(toy):
-    ensemble.measure("toy", GRID, {"Mean": "one"})
-    line = json.loads(ensemble.store("toy").read_text().splitlines()[0])
+    run.measure("toy", GRID, {"Mean": "one"})
+    line = json.loads(run.store("toy").read_text().splitlines()[0])
     assert {"method", "dataset", "labels", "missing", "seed", "pr_auc", "seconds", "fingerprint"} <= set(line)

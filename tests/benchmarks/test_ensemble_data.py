@@ -1,10 +1,10 @@
 """The fusion benchmark's data: cases are deterministic, paired and as described."""
 
-import ensemble_data as data
 import numpy as np
 import pytest
-from ensemble_pool import FAMILIES, train_pool
-from ensemble_sources import Source
+from ensemble import data
+from ensemble.pool import FAMILIES, train_pool
+from ensemble.sources import Source
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,9 @@
 
 import xml.etree.ElementTree as ET
 
-import ensemble_stats as stats
 import numpy as np
 import pytest
+from ensemble import stats
 from scipy.stats import wilcoxon
 
 METHODS = ["a", "b", "c"]

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ensemble_stats import compare, diagram, summary, text_table, write_diagram
 from numpy.typing import NDArray
+
+from ensemble.stats import compare, diagram, summary, text_table, write_diagram
 
 OURS = "CFEnsembleCV"
 HIGHER = {"pr_auc": True, "roc_auc": True, "log_loss": False, "brier": False}

@@ -1,11 +1,11 @@
 """CFEnsembleCV against everything else that fuses predictions, on real data.
 
-    python benchmarks/ensemble.py --quick                     # under 3 minutes: 6 data sets, 2 label counts, 1 seed
-    python benchmarks/ensemble.py --development               # half of the data sets, on which choices were made
-    python benchmarks/ensemble.py --held-out                  # the other half
-    python benchmarks/ensemble.py                             # all of it
-    python benchmarks/ensemble.py --report-only               # tables of what is stored already
-    python benchmarks/ensemble.py --speed                     # one fit of 10,000 x 60 with 200 labels, timed
+    python benchmarks/ensemble --quick                     # under 3 minutes: 6 data sets, 2 label counts, 1 seed
+    python benchmarks/ensemble --development               # half of the data sets, on which choices were made
+    python benchmarks/ensemble --held-out                  # the other half
+    python benchmarks/ensemble                             # all of it
+    python benchmarks/ensemble --report-only               # tables of what is stored already
+    python benchmarks/ensemble --speed                     # one fit of 10,000 x 60 with 200 labels, timed
 
 The grid is every data set x {20, 50, 100, 500} labels x {0, 50%, 80%, structured} missing x 5 seeds. A case that was
 measured is never measured again while the sources of its method are the same: results stand, one JSON line each, in
@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -33,18 +33,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ensemble_data import Case, Missing, cache_folder, cases, development, held_out
-from ensemble_methods import METHODS
-from ensemble_report import report
-from ensemble_sources import DATASETS
 from numpy.typing import NDArray
+
+from ensemble.data import Case, Missing, cache_folder, cases, development, held_out
+from ensemble.methods import METHODS
+from ensemble.report import report
+from ensemble.sources import DATASETS
 
 LABELS = (20, 50, 100, 500)
 MISSING: tuple[Missing, ...] = (0, 0.5, 0.8, "structured")
 SEEDS = 5
 QUICK = ("pima", "attrition", "breast-cancer", "digits-8", "flare-F", "winequality-red-4")
 DESLIB = ("KNORA-E", "META-DES")
-DESLIB_SCRIPT = Path(__file__).with_name("ensemble_deslib.py")
+DESLIB_SCRIPT = Path(__file__).with_name("deslib_case.py")
 FLOOR = 1e-4  # probabilities are held inside [FLOOR, 1 - FLOOR] in the log loss: a certain mistake costs 9.2
 
 Row = dict[str, Any]
@@ -192,7 +193,7 @@ def speed(n: int = 10_000, m: int = 60, labels: int = 200) -> str:
     return "\n".join(lines)
 
 
-def parse() -> argparse.Namespace:
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Fusion of predictions: CFEnsembleCV against its rivals.")
     half = parser.add_mutually_exclusive_group()
     half.add_argument("--quick", action="store_true", help="6 small data sets, 20 and 100 labels, one seed")
@@ -208,11 +209,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--report-only", action="store_true")
     parser.add_argument("--speed", action="store_true", help="time one large fit and nothing else")
     parser.add_argument("--diagrams", metavar="FOLDER", help="write critical-difference diagrams as SVG there")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
-def main() -> None:
-    asked = parse()
+def main(arguments: Sequence[str]) -> None:
+    asked = parse(arguments)
     if asked.speed:
         print(speed())
         return
@@ -243,7 +244,3 @@ def main() -> None:
         sys.exit("nothing is stored for these cases; run without --report-only first")
     print(report(rows, asked.diagrams))
     print(f"\n{len(rows)} results, {time.perf_counter() - begun:.0f} s")
-
-
-if __name__ == "__main__":
-    main()

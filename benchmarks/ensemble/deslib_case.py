@@ -1,7 +1,7 @@
 """KNORA-E and META-DES on one case, run by an interpreter that has DESlib. Must not import this project.
 
-    python ensemble_deslib.py --version
-    python ensemble_deslib.py case.npz KNORA-E META-DES       # writes case.out.npz
+    python deslib_case.py --version
+    python deslib_case.py case.npz KNORA-E META-DES       # writes case.out.npz
 
 The case has complete predictions P (n, m) and y (n,) with NaN where unlabelled. The pool is trained already, so its
 members only read their column of P; P is also the space in which neighbours are looked for. The labelled instances

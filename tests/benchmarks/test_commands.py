@@ -1,0 +1,20 @@
+"""Commands that the documents and the Makefile name lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.exists()], ids=lambda page: page.name)
+def test_benchmarks_that_a_page_names_exist(page):
+    named = set(re.findall(r"(?:benchmarks|tools)/\w+(?:\.py)?", page.read_text(encoding="utf-8")))
+    assert not [name for name in named if not (ROOT / name).exists()]
+
+
+def test_benchmarks_of_the_makefile_exist():
+    (scripts,) = re.findall(r"for script in ([\w ]+);", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert not [name for name in scripts.split() if not (ROOT / "benchmarks" / f"{name}.py").exists()]
