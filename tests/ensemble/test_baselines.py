@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import expit, logit
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss, roc_auc_score
@@ -22,8 +22,11 @@ from halfstep.baselines import (
     SpectralMetaLearner,
     WeightedMean,
 )
-from halfstep.ensemble.baselines.impute import Additive, ColumnMean, fit_imputer
+from halfstep.ensemble.baselines.impute import Additive, ColumnMean, FilledLogits
 from halfstep.ensemble.baselines.spectral import pairwise_covariance, rank_one
+from halfstep.ensemble.predictions import check_predictions
+
+from ..contract.refusal import refused, unchanged
 
 UNSUPERVISED = [
     Mean(),
@@ -122,6 +125,18 @@ def test_labels_are_asked_for_where_needed(model, pool):
         clone(model).fit(P)
 
 
+@pytest.mark.parametrize("model", EVERY, ids=ids(EVERY))
+def test_a_refused_fit_leaves_the_model_as_it_was(model):
+    P, y, _ = make_pool(n=40, m=6, labels=20)
+    call = {"P": P[5:, :4], "y": y[5:]}
+    stages = refused(
+        lambda: clone(model).fit(P, y), lambda m: m.fit(**call), lambda m: (m.predict_proba(), m.predict())
+    )
+    assert stages > 3
+    fitted = clone(model).fit(P, y)
+    unchanged(fitted, lambda: fitted.fit(P, y[:3]), ValueError, lambda: fitted.predict_proba(P[:7]))
+
+
 def test_not_fitted():
     with pytest.raises(NotFittedError):
         Mean().predict_proba()
@@ -201,8 +216,8 @@ def test_bias_adjusted_mean_recovers_additive_scores():
     P = P[~np.isnan(P).all(axis=1)]
     model = BiasAdjustedMean(shrinkage=1e-9, clip=1e-6).fit(P)
     np.testing.assert_allclose(model.bias_, b - b.mean(), atol=1e-6)
-    filled = fit_imputer("bias_adjusted", np.nan_to_num(logit(P)), ~np.isnan(P))
-    assert isinstance(filled, Additive)
+    filling = FilledLogits.fit("bias_adjusted", check_predictions(P), 1e-6)
+    assert isinstance(filling.imputer, Additive)
 
 
 @settings(max_examples=30, deadline=None)

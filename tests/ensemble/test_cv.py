@@ -309,7 +309,7 @@ def test_a_refused_fit_leaves_the_model_as_it_was() -> None:
     P, truth = pool(n=60)
     y = labelled(truth, 20)
     stages = refused(
-        lambda: fit(P, y, estimators=[("mean", baselines.Mean())]),
+        lambda: fit(P, y, ranks=(1,), links=("logit",), estimators=[("mean", baselines.Mean())]),
         lambda model: model.fit(P[:40, :8], y[:40]),
         lambda model: (model.predict_proba(), model.predict_proba(P[:5]), model.uncertainty(), model.members_),
     )

@@ -24,6 +24,8 @@ FREE_PENALTY = 0.01
 """Keeps the intercept finite where labels can be separated; far too weak to matter otherwise."""
 SLOPE_PENALTY = 1.0
 """Holds the slope of the mean near 1, its natural value on the logit scale: few separable labels would make it ten."""
+STRENGTHS = (np.inf, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
+"""What is tried where the strength is chosen by cross-validation, from strong to weak."""
 
 
 def cross_entropy(score: Floats, truth: Floats) -> Floats:

@@ -17,6 +17,7 @@ from scipy.special import expit, softmax
 from halfstep.core.arrays import Codes, Floats
 from halfstep.core.logistic import (
     FREE_PENALTY,
+    STRENGTHS,
     cross_entropy,
     cross_validated,
     fit_shrunken,
@@ -26,7 +27,6 @@ from halfstep.core.logistic import (
 from halfstep.ensemble.predictions import logit
 from halfstep.errors import one_of
 
-STRENGTHS = (np.inf, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)  # from strong to weak
 DEFAULT_STRENGTH = 10.0
 ATTENTION_STRENGTHS = (np.inf, 1000.0, 100.0, 10.0)
 FORMS = ("reconstructed", "latent", "filled")

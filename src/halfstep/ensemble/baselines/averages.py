@@ -5,13 +5,27 @@ Must not know optimisation: everything here is closed form.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from halfstep.core.arrays import Floats
+from halfstep.core.arrays import Codes, Floats
+from halfstep.core.fitted import FromFit
 from halfstep.ensemble.baselines.base import FusionClassifier, row_mean
 from halfstep.ensemble.baselines.impute import Additive
 from halfstep.ensemble.predictions import CLIP, Predictions, expit
 from halfstep.errors import one_of
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedRule:
+    """The mean of the observed predictions of an instance under `weights` (m,); `fallback` where there are none."""
+
+    weights: Floats
+    fallback: float
+
+    def positive(self, data: Predictions) -> Floats:
+        return row_mean(np.nan_to_num(data.P), data.observed * self.weights, self.fallback)
 
 
 class Mean(FusionClassifier):
@@ -20,13 +34,25 @@ class Mean(FusionClassifier):
     An instance without predictions gets the mean over all instances (`average_`).
     """
 
-    def _learn(self, data: Predictions) -> None:
-        self.average_ = average_prediction(data)
+    average_ = FromFit[float]("rule.fallback")
 
-    def _positive(self, data: Predictions) -> Floats:
-        return row_mean(np.nan_to_num(data.P), data.observed.astype(np.float64), self.average_)
+    def _learn(self, data: Predictions) -> WeightedRule:
+        return WeightedRule(np.ones(data.P.shape[1]), average_prediction(data))
 
 
+@dataclass(frozen=True, eq=False)
+class AdditiveRule:
+    """sigmoid of the instance scores of `additive`."""
+
+    additive: Additive
+    clip: float
+
+    def positive(self, data: Predictions) -> Floats:
+        positive: Floats = expit(self.additive.scores(data.logits(self.clip), data.observed))
+        return positive
+
+
+@dataclass(eq=False, repr=False)
 class BiasAdjustedMean(FusionClassifier):
     """The mean logit without each classifier's bias: sigmoid(mean_j(logit p_ij - b_j)). Needs no labels.
 
@@ -35,24 +61,21 @@ class BiasAdjustedMean(FusionClassifier):
     logits.
     """
 
-    def __init__(self, shrinkage: float = 1.0, clip: float = CLIP) -> None:
-        self.shrinkage = shrinkage
-        self.clip = clip
+    shrinkage: float = 1.0
+    clip: float = CLIP
 
-    def _learn(self, data: Predictions) -> None:
+    bias_ = FromFit[Floats]("rule.additive.bias")
+
+    def _learn(self, data: Predictions) -> AdditiveRule:
         if not self.shrinkage > 0:
             raise ValueError(
                 f"shrinkage={self.shrinkage!r} must be positive: without it the biases are known only up to "
                 "a constant; 1.0 counts as one cell"
             )
-        self._additive = Additive.fit(data.logits(self.clip), data.observed, self.shrinkage)
-        self.bias_ = self._additive.bias
-
-    def _positive(self, data: Predictions) -> Floats:
-        positive: Floats = expit(self._additive.scores(data.logits(self.clip), data.observed))
-        return positive
+        return AdditiveRule(Additive.fit(data.logits(self.clip), data.observed, self.shrinkage), self.clip)
 
 
+@dataclass(eq=False, repr=False)
 class WeightedMean(FusionClassifier):
     """A mean weighted by skill on labelled instances: w_j = max(1 - Brier_j / Brier_0, floor).
 
@@ -60,23 +83,34 @@ class WeightedMean(FusionClassifier):
     `prior_cells` cells of Brier_0 beside the labelled cells of classifier j, so few labels give little skill.
     """
 
+    floor: float = 0.01
+    prior_cells: float = 5.0
+
     _needs_labels = True
+    weights_ = FromFit[Floats]("rule.weights")
 
-    def __init__(self, floor: float = 0.01, prior_cells: float = 5.0) -> None:
-        self.floor = floor
-        self.prior_cells = prior_cells
-
-    def _learn(self, data: Predictions) -> None:
+    def _learn(self, data: Predictions) -> WeightedRule:
         if not self.floor > 0:
             raise ValueError(f"floor={self.floor!r} must be positive, so that every row keeps some weight; try 0.01")
         constant, loss = classifier_losses(data, "brier", self.prior_cells, CLIP)
-        self.weights_ = np.maximum(1 - loss / constant, self.floor)
-        self._fallback = average_prediction(data)
-
-    def _positive(self, data: Predictions) -> Floats:
-        return row_mean(np.nan_to_num(data.P), data.observed * self.weights_, self._fallback)
+        return WeightedRule(np.maximum(1 - loss / constant, self.floor), average_prediction(data))
 
 
+@dataclass(frozen=True, eq=False)
+class RankedRule:
+    """The first classifier of `order` that has a prediction; `losses` (m,) are what it was ordered by."""
+
+    losses: Floats
+    order: Codes
+    fallback: float
+
+    def positive(self, data: Predictions) -> Floats:
+        ranked = data.observed[:, self.order]
+        chosen = self.order[ranked.argmax(axis=1)]
+        return np.where(ranked.any(axis=1), data.P[np.arange(len(data.P)), chosen], self.fallback)
+
+
+@dataclass(eq=False, repr=False)
 class BestSingle(FusionClassifier):
     """The classifier with the lowest loss on labelled instances; where it is missing, the next best.
 
@@ -84,22 +118,17 @@ class BestSingle(FusionClassifier):
     seen on two labelled instances does not win by luck. `order_` lists classifiers from best to worst.
     """
 
+    metric: str = "log_loss"
+    prior_cells: float = 5.0
+    clip: float = CLIP
+
     _needs_labels = True
+    losses_ = FromFit[Floats]("rule.losses")
+    order_ = FromFit[Codes]("rule.order")
 
-    def __init__(self, metric: str = "log_loss", prior_cells: float = 5.0, clip: float = CLIP) -> None:
-        self.metric = metric
-        self.prior_cells = prior_cells
-        self.clip = clip
-
-    def _learn(self, data: Predictions) -> None:
-        _, self.losses_ = classifier_losses(data, self.metric, self.prior_cells, self.clip)
-        self.order_ = np.argsort(self.losses_, kind="stable")
-        self._fallback = average_prediction(data)
-
-    def _positive(self, data: Predictions) -> Floats:
-        ranked = data.observed[:, self.order_]
-        chosen = self.order_[ranked.argmax(axis=1)]
-        return np.where(ranked.any(axis=1), data.P[np.arange(len(data.P)), chosen], self._fallback)
+    def _learn(self, data: Predictions) -> RankedRule:
+        _, losses = classifier_losses(data, self.metric, self.prior_cells, self.clip)
+        return RankedRule(losses, np.argsort(losses, kind="stable"), average_prediction(data))
 
 
 def average_prediction(data: Predictions) -> float:

@@ -1,12 +1,13 @@
-"""What every fusion baseline shares: checked input, fitted attributes, probabilities in and labels out.
+"""What every fusion baseline shares: checked input, one frozen fit, probabilities in and labels out.
 
-A subclass gives two methods, `_learn` and `_positive`. Must not know any particular method.
+A subclass learns a rule. Must not know any particular one.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +15,25 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from halfstep.core.arrays import Floats, Mask
+from halfstep.core.fitted import FromFit
 from halfstep.ensemble.predictions import Predictions, check_predictions
+
+
+class FusionRule(Protocol):
+    """What a baseline has learned; nothing changes it."""
+
+    def positive(self, data: Predictions) -> Floats:
+        """(n,) probability of the second class."""
+
+
+@dataclass(frozen=True, eq=False)
+class FusionFit:
+    """What a fit leaves behind; positive (n,) is the rule's answer for the fitted instances."""
+
+    classes: NDArray[Any]
+    n_features_in: int
+    rule: FusionRule
+    positive: Floats
 
 
 class FusionClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is untyped
@@ -25,25 +44,25 @@ class FusionClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
     """
 
     _needs_labels = False
+    classes_ = FromFit[NDArray[Any]]("classes")
+    n_features_in_ = FromFit[int]("n_features_in")
 
     def fit(self, P: ArrayLike, y: ArrayLike | None = None) -> Self:
         """P (n, m) probabilities; y (n,) labels with NaN, None or -1 where unlabelled."""
         data = check_predictions(P, y)
         if self._needs_labels:
             data.require_labels(type(self).__name__)
-        self.classes_ = data.classes
-        self.n_features_in_ = data.P.shape[1]
-        self._learn(data)
-        self._fitted_positive = self._positive(data)
+        rule = self._learn(data)
+        self.fitted_ = FusionFit(data.classes, data.P.shape[1], rule, rule.positive(data))
         return self
 
     def predict_proba(self, P: ArrayLike | None = None) -> Floats:
         """(n, 2) probabilities in the order of `classes_`; without P, of the fitted instances."""
         check_is_fitted(self, "classes_")
-        if P is None:
-            positive = self._fitted_positive
-        else:
-            positive = self._positive(check_predictions(P, n_classifiers=self.n_features_in_))
+        fit: FusionFit = self.fitted_
+        positive = fit.positive
+        if P is not None:
+            positive = fit.rule.positive(check_predictions(P, n_classifiers=fit.n_features_in))
         return np.column_stack([1 - positive, positive])
 
     def predict(self, P: ArrayLike | None = None) -> NDArray[Any]:
@@ -52,12 +71,7 @@ class FusionClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         return labels
 
     @abstractmethod
-    def _learn(self, data: Predictions) -> None:
-        """Set the fitted attributes."""
-
-    @abstractmethod
-    def _positive(self, data: Predictions) -> Floats:
-        """(n,) probability of the second class."""
+    def _learn(self, data: Predictions) -> FusionRule: ...
 
 
 def row_mean(values: Floats, weight: Floats | Mask, fallback: float) -> Floats:

@@ -2,13 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
+
 import numpy as np
 
 from halfstep.core.arrays import Floats
+from halfstep.core.fitted import FromFit
 from halfstep.ensemble.baselines.base import FusionClassifier
 from halfstep.ensemble.predictions import Predictions, expit
+from halfstep.errors import check_number
 
 
+@dataclass(frozen=True, eq=False)
+class ConfusionRule:
+    """confusion (m, 2, 2): classifier, true class, vote; class_prior (2,) pi; history: log posteriors of the steps."""
+
+    threshold: float
+    confusion: Floats
+    class_prior: Floats
+    history: list[float] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, posterior: Floats, yes: Floats, no: Floats, threshold: float, smoothing: float) -> ConfusionRule:
+        """The best one where instance i is positive with probability posterior_i."""
+        belief = np.stack([1 - posterior, posterior])  # (2, n)
+        counts = np.stack([belief @ no, belief @ yes], axis=-1) + smoothing  # (2, m, 2)
+        totals = belief.sum(axis=1) + smoothing
+        confusion = (counts / counts.sum(axis=-1, keepdims=True)).transpose(1, 0, 2)
+        return cls(threshold, confusion, totals / totals.sum())
+
+    def log_joint(self, yes: Floats, no: Floats) -> Floats:
+        """(n, 2) log pi_c + log p(votes_i | c)."""
+        logs = np.log(self.confusion)
+        joint: Floats = np.log(self.class_prior) + no @ logs[:, :, 0] + yes @ logs[:, :, 1]
+        return joint
+
+    def positive(self, data: Predictions) -> Floats:
+        joint = self.log_joint(*votes_of(data, self.threshold))
+        positive: Floats = expit(joint[:, 1] - joint[:, 0])
+        return positive
+
+
+@dataclass(eq=False, repr=False)
 class DawidSkene(FusionClassifier):
     """EM for p(votes) = prod_i sum_c pi_c prod_{j observed} confusion_j[c, vote_ij].
 
@@ -20,55 +55,43 @@ class DawidSkene(FusionClassifier):
     prediction.
     """
 
-    def __init__(self, threshold: float = 0.5, smoothing: float = 1.0, max_iter: int = 200, tol: float = 1e-6) -> None:
-        self.threshold = threshold
-        self.smoothing = smoothing
-        self.max_iter = max_iter
-        self.tol = tol
+    threshold: float = 0.5
+    smoothing: float = 1.0
+    max_iter: int = 200
+    tol: float = 1e-6
 
-    def _learn(self, data: Predictions) -> None:
+    confusion_ = FromFit[Floats]("rule.confusion")
+    class_prior_ = FromFit[Floats]("rule.class_prior")
+    history_ = FromFit[list[float]]("rule.history")
+
+    @property
+    def n_iter_(self) -> int:
+        return len(self.history_)
+
+    def _learn(self, data: Predictions) -> ConfusionRule:
         if not self.smoothing > 0:
             raise ValueError(f"smoothing={self.smoothing!r} must be positive; 1.0 is one extra count for each outcome")
         if not 0 < self.threshold < 1:
             raise ValueError(f"threshold={self.threshold!r} must lie strictly between 0 and 1")
-        yes, no = self._votes(data)
-        votes = (yes + no).sum(axis=1)
-        share = (yes.sum(axis=1) + 0.5) / (votes + 1)  # a start: the share of yes, halfway where nobody voted
+        check_number("max_iter", self.max_iter, at_least=1, whole=True)
+        yes, no = votes_of(data, self.threshold)
+        share = (yes.sum(axis=1) + 0.5) / ((yes + no).sum(axis=1) + 1)  # a start: halfway where nobody voted
         gold = data.y.astype(np.float64)
         posterior = np.where(data.labelled, gold, share)
-        self.history_: list[float] = []
-        for step in range(self.max_iter):
-            self._maximise(posterior, yes, no)
-            joint = self._log_joint(yes, no)
+        history: list[float] = []
+        for _ in range(self.max_iter):
+            rule = ConfusionRule.of(posterior, yes, no, self.threshold, self.smoothing)
+            joint = rule.log_joint(yes, no)
             given = np.where(data.labelled, joint[np.arange(len(gold)), data.y], np.logaddexp(*joint.T))
-            self.history_.append(float(given.sum()) + self._log_prior())
+            prior = self.smoothing * (np.log(rule.confusion).sum() + np.log(rule.class_prior).sum())
+            history.append(float(given.sum()) + float(prior))
             posterior = np.where(data.labelled, gold, expit(joint[:, 1] - joint[:, 0]))
-            if step and self.history_[-1] - self.history_[-2] <= self.tol * abs(self.history_[-1]):
+            if len(history) > 1 and history[-1] - history[-2] <= self.tol * abs(history[-1]):
                 break
-        self.n_iter_ = len(self.history_)
+        return replace(rule, history=history)
 
-    def _votes(self, data: Predictions) -> tuple[Floats, Floats]:
-        """Two (n, m) indicators: voted yes, voted no; both 0 where missing."""
-        yes = data.observed & (np.nan_to_num(data.P) >= self.threshold)
-        return yes.astype(np.float64), (data.observed & ~yes).astype(np.float64)
 
-    def _maximise(self, posterior: Floats, yes: Floats, no: Floats) -> None:
-        belief = np.stack([1 - posterior, posterior])  # (2, n)
-        counts = np.stack([belief @ no, belief @ yes], axis=-1) + self.smoothing  # (2, m, 2)
-        self.confusion_ = (counts / counts.sum(axis=-1, keepdims=True)).transpose(1, 0, 2)
-        totals = belief.sum(axis=1) + self.smoothing
-        self.class_prior_ = totals / totals.sum()
-
-    def _log_joint(self, yes: Floats, no: Floats) -> Floats:
-        """(n, 2) log pi_c + log p(votes_i | c)."""
-        logs = np.log(self.confusion_)
-        joint: Floats = np.log(self.class_prior_) + no @ logs[:, :, 0] + yes @ logs[:, :, 1]
-        return joint
-
-    def _log_prior(self) -> float:
-        return float(self.smoothing * (np.log(self.confusion_).sum() + np.log(self.class_prior_).sum()))
-
-    def _positive(self, data: Predictions) -> Floats:
-        joint = self._log_joint(*self._votes(data))
-        positive: Floats = expit(joint[:, 1] - joint[:, 0])
-        return positive
+def votes_of(data: Predictions, threshold: float) -> tuple[Floats, Floats]:
+    """Two (n, m) indicators: voted yes, voted no; both 0 where missing."""
+    yes = data.observed & (np.nan_to_num(data.P) >= threshold)
+    return yes.astype(np.float64), (data.observed & ~yes).astype(np.float64)

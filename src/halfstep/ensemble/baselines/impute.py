@@ -1,6 +1,6 @@
 """Two ways to complete a matrix of logits: column means, or instance score plus classifier bias.
 
-Knows logits and a mask. Must not know labels.
+Knows predictions and a mask. Must not know labels.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import numpy as np
 
 from halfstep.core.arrays import Floats, Mask
 from halfstep.ensemble.baselines.base import row_mean
+from halfstep.ensemble.predictions import Predictions
 from halfstep.errors import one_of
 
 IMPUTE = ("bias_adjusted", "column_mean")
@@ -66,9 +67,22 @@ class ColumnMean:
         return np.where(observed, logits, self.means)
 
 
-def fit_imputer(how: str, logits: Floats, observed: Mask) -> Additive | ColumnMean:
-    """The imputer that `how` names. A ridge of one cell keeps biases of rarely seen classifiers near 0."""
-    one_of("impute", how, IMPUTE)
-    if how == "bias_adjusted":
-        return Additive.fit(logits, observed, shrinkage=1.0)
-    return ColumnMean.fit(logits, observed)
+@dataclass(frozen=True, eq=False)
+class FilledLogits:
+    """Logits of predictions, missing ones filled as those of all instances say."""
+
+    imputer: Additive | ColumnMean
+    clip: float
+
+    @classmethod
+    def fit(cls, how: str, data: Predictions, clip: float) -> FilledLogits:
+        """`how` is one of `IMPUTE`. A ridge of one cell keeps biases of rarely seen classifiers near 0."""
+        one_of("impute", how, IMPUTE)
+        logits, observed = data.logits(clip), data.observed
+        if how == "bias_adjusted":
+            return cls(Additive.fit(logits, observed, shrinkage=1.0), clip)
+        return cls(ColumnMean.fit(logits, observed), clip)
+
+    def of(self, data: Predictions) -> Floats:
+        """(n, m)."""
+        return self.imputer.fill(data.logits(self.clip), data.observed)

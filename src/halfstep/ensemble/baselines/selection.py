@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.random import RandomState
 from sklearn.utils import check_random_state
 
 from halfstep.core.arrays import Floats
+from halfstep.core.fitted import FromFit
 from halfstep.ensemble.baselines.base import FusionClassifier
-from halfstep.ensemble.baselines.impute import fit_imputer
+from halfstep.ensemble.baselines.impute import FilledLogits
 from halfstep.ensemble.predictions import CLIP, Predictions, expit
 from halfstep.errors import one_of
 
 
+@dataclass(frozen=True, eq=False)
+class PickedRule:
+    """The mean of filled predictions under `weights` (m,), which sum to 1."""
+
+    filling: FilledLogits
+    weights: Floats
+
+    def positive(self, data: Predictions) -> Floats:
+        positive: Floats = expit(self.filling.of(data)) @ self.weights
+        return positive
+
+
+@dataclass(eq=False, repr=False)
 class GreedySelection(FusionClassifier):
     """Caruana's forward selection: add, with replacement, the classifier that lowers the loss of the mean most.
 
@@ -21,33 +37,22 @@ class GreedySelection(FusionClassifier):
     loss is "log_loss" or "brier" of the averaged probabilities on labelled instances.
     """
 
+    rounds: int = 30
+    bags: int = 20
+    bag_fraction: float = 0.5
+    initial: int = 2
+    metric: str = "log_loss"
+    impute: str = "column_mean"
+    clip: float = CLIP
+    random_state: int | RandomState | None = 0
+
     _needs_labels = True
+    weights_ = FromFit[Floats]("rule.weights")
 
-    def __init__(
-        self,
-        rounds: int = 30,
-        bags: int = 20,
-        bag_fraction: float = 0.5,
-        initial: int = 2,
-        metric: str = "log_loss",
-        impute: str = "column_mean",
-        clip: float = CLIP,
-        random_state: int | RandomState | None = 0,
-    ) -> None:
-        self.rounds = rounds
-        self.bags = bags
-        self.bag_fraction = bag_fraction
-        self.initial = initial
-        self.metric = metric
-        self.impute = impute
-        self.clip = clip
-        self.random_state = random_state
-
-    def _learn(self, data: Predictions) -> None:
+    def _learn(self, data: Predictions) -> PickedRule:
         self._check_parameters()
-        logits = data.logits(self.clip)
-        self._imputer = fit_imputer(self.impute, logits, data.observed)
-        filled = expit(self._imputer.fill(logits, data.observed)[data.labelled])
+        filling = FilledLogits.fit(self.impute, data, self.clip)
+        filled = expit(filling.of(data)[data.labelled])
         truth = data.y[data.labelled].astype(np.float64)
         random = check_random_state(self.random_state)
         m = filled.shape[1]
@@ -56,7 +61,7 @@ class GreedySelection(FusionClassifier):
         for _ in range(self.bags):
             bag = random.choice(m, size, replace=False)
             picks[bag] += self._select(filled[:, bag], truth)
-        self.weights_ = picks / picks.sum()
+        return PickedRule(filling, picks / picks.sum())
 
     def _select(self, P: Floats, truth: Floats) -> Floats:
         """(size,) how often each column of P is picked; the counts of the best prefix, scaled to sum to 1."""
@@ -78,11 +83,6 @@ class GreedySelection(FusionClassifier):
         right = np.where(truth[:, None] == 1, P, 1 - P)
         losses: Floats = (-np.log(right) if self.metric == "log_loss" else (1 - right) ** 2).mean(axis=0)
         return losses
-
-    def _positive(self, data: Predictions) -> Floats:
-        filled: Floats = expit(self._imputer.fill(data.logits(self.clip), data.observed))
-        positive: Floats = filled @ self.weights_
-        return positive
 
     def _check_parameters(self) -> None:
         one_of("metric", self.metric, ("brier", "log_loss"))

@@ -5,14 +5,36 @@ Knows votes and a mask. Must not look at labels.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from halfstep.core.arrays import Floats
+from halfstep.core.fitted import FromFit
 from halfstep.ensemble.baselines.base import FusionClassifier, row_mean
 from halfstep.ensemble.predictions import Predictions
 from halfstep.errors import one_of
 
 
+@dataclass(frozen=True, eq=False)
+class VotingRule:
+    """Votes under `weights` (m,), against those of a negative one; `fallback` is the score where nobody voted."""
+
+    votes: str
+    weights: Floats
+    fallback: float
+    n_iter: int
+
+    def scores(self, data: Predictions) -> Floats:
+        """(n,) in [-1, 1]."""
+        signed = np.where(self.weights < 0, -1.0, 1.0) * votes_of(data, self.votes)
+        return row_mean(signed, data.observed * np.abs(self.weights), self.fallback)
+
+    def positive(self, data: Predictions) -> Floats:
+        return (1 + self.scores(data)) / 2
+
+
+@dataclass(eq=False, repr=False)
 class SpectralMetaLearner(FusionClassifier):
     """Parisi et al.: if errors are independent given the class, votes have a rank-one covariance off the diagonal.
 
@@ -23,33 +45,28 @@ class SpectralMetaLearner(FusionClassifier):
     over observed j. Labels are not used.
     """
 
-    def __init__(self, votes: str = "hard", max_iter: int = 500, tol: float = 1e-8) -> None:
-        self.votes = votes
-        self.max_iter = max_iter
-        self.tol = tol
+    votes: str = "hard"
+    max_iter: int = 500
+    tol: float = 1e-8
 
-    def _learn(self, data: Predictions) -> None:
+    weights_ = FromFit[Floats]("rule.weights")
+    n_iter_ = FromFit[int]("rule.n_iter")
+
+    def _learn(self, data: Predictions) -> VotingRule:
         one_of("votes", self.votes, ("hard", "soft"))
-        covariance, together = pairwise_covariance(self._votes(data), data.observed.astype(np.float64))
-        weights, self.n_iter_ = rank_one(covariance, together, self.max_iter, self.tol)
+        votes, seen = votes_of(data, self.votes), data.observed.any(axis=1)
+        covariance, together = pairwise_covariance(votes, data.observed.astype(np.float64))
+        weights, n_iter = rank_one(covariance, together, self.max_iter, self.tol)
         if not weights.any():  # votes without covariance carry no evidence against equal weights
             weights = np.ones(len(weights))
-        self.weights_ = weights
-        self._fallback = (
-            float(np.mean(self._scores(data, 0.0)[data.observed.any(axis=1)])) if data.observed.any() else 0.0
-        )
+        rule = VotingRule(self.votes, weights, 0.0, n_iter)
+        return replace(rule, fallback=float(np.mean(rule.scores(data)[seen]))) if seen.any() else rule
 
-    def _votes(self, data: Predictions) -> Floats:
-        """(n, m) votes in [-1, 1], 0 where missing."""
-        soft = np.where(data.observed, 2 * np.nan_to_num(data.P) - 1, 0.0)
-        return soft if self.votes == "soft" else np.sign(soft)
 
-    def _scores(self, data: Predictions, fallback: float) -> Floats:
-        signed = np.where(self.weights_ < 0, -1.0, 1.0) * self._votes(data)
-        return row_mean(signed, data.observed * np.abs(self.weights_), fallback)
-
-    def _positive(self, data: Predictions) -> Floats:
-        return (1 + self._scores(data, self._fallback)) / 2
+def votes_of(data: Predictions, votes: str) -> Floats:
+    """(n, m) votes in [-1, 1], 0 where missing."""
+    soft = np.where(data.observed, 2 * np.nan_to_num(data.P) - 1, 0.0)
+    return soft if votes == "soft" else np.sign(soft)
 
 
 def pairwise_covariance(votes: Floats, mask: Floats) -> tuple[Floats, Floats]:
