@@ -15,7 +15,7 @@ import halfstep
 from halfstep.apps.report import Figure, Page, Prose, Table, chapter, write_report
 from halfstep.apps.report.build import _risen
 from halfstep.apps.report.charts import estimates, histogram, lines, point_map
-from halfstep.apps.report.svg import Scale
+from halfstep.apps.report.svg import AxisScale
 from halfstep.data.datasets import load_sample_skills, make_predictions, make_ratings
 from halfstep.ensemble import CFEnsemble
 from halfstep.figures.plane import flat_map
@@ -228,7 +228,7 @@ def test_large_maps_are_thinned_and_say_so():
 
 @pytest.mark.parametrize(("low", "high", "log"), [(0, 1, False), (-3, 1234, False), (1, 30, True), (1e-3, 1e4, True)])
 def test_ticks_are_round_and_within(low, high, log):
-    ticks = Scale(low, high, log).ticks()
+    ticks = AxisScale(low, high, log).ticks()
     assert 2 <= len(ticks) <= 12
     assert all(low - 1e-9 <= tick <= high + 1e-9 for tick in ticks)
     assert all(float(f"{tick:.3g}") == pytest.approx(tick) for tick in ticks)

@@ -8,15 +8,7 @@ from .tree import file_of, modules
 
 TWICE = set(
     [
-        "Stop",
-        "Predictions",
         "Table",
-        "Scale",
-        "Fusion",
-        "Instances",
-        "Problem",
-        "Ranking",
-        "Labelled",
         "Labels",
         "Columns",
         "Layout",

@@ -106,7 +106,7 @@ def _short_warnings() -> Iterator[None]:
         yield
 
 
-class Stop:
+class StopAsked:
     """A callback for `fit` that ends it after the sweep under way once Ctrl-C was pressed."""
 
     def __init__(self) -> None:
@@ -117,9 +117,9 @@ class Stop:
 
 
 @contextmanager
-def stop_on_interrupt(unit: str = "sweep") -> Iterator[Stop]:
+def stop_on_interrupt(unit: str = "sweep") -> Iterator[StopAsked]:
     """The first Ctrl-C asks the work to stop after its sweep or trial; a second one gives up at once."""
-    stop = Stop()
+    stop = StopAsked()
 
     def handler(number: int, frame: Any) -> None:
         if stop.asked:

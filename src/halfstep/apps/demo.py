@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -56,7 +55,7 @@ def skills(seed: int) -> Story:
         random_state=seed,
     )
     comparison = [
-        {"model": name, **{metric: _short(result.table[name][metric]) for metric in result.metrics}}
+        {"model": name, **{metric: result.table[name][metric].text(3) for metric in result.metrics}}
         for name in result.models
     ]
     model.fit(data)
@@ -187,10 +186,6 @@ def fusion(seed: int) -> Story:
     )
 
 
-def _short(e: Any) -> str:
-    return f"{e.mean:.3f}" if e.low is None else f"{e.mean:.3f} [{e.low:.3f}, {e.high:.3f}]"
-
-
 STORIES: dict[str, tuple[str, Callable[[int], Story]]] = {
     "wals": ("Skills for a position", skills),
     "plq": ("Ratings with outliers", ratings),
@@ -207,27 +202,19 @@ def run(output: Path | None, seed: int, console: Console) -> Path:
     chapters: list[Chapter] = []
     for number, (title, tell) in enumerate(STORIES.values(), 1):
         console.rule(f"[bold]{number} of {len(STORIES)}  {title}", align="left", style="dim")
-        story = _told(tell, seed, title)
+        with Console(stderr=True).status(f"{title}: fitting and comparing"):
+            story = tell(seed)
         console.print(table(story.comparison))
         console.print(escape(story.caption), style="dim")
         console.print(f"\n{escape(story.question)}")
         console.print(table(story.answer))
         console.print()
-        with _status(console, "drawing its chapter"):
+        with console.status("drawing its chapter"):
             chapters.append(story.chapter())
     page = Page("halfstep demo", chapters, LEAD)
     path = _write(page, output)
     console.print(f"[dim]{time.perf_counter() - begun:.1f} s in all[/]")
     return path
-
-
-def _told(tell: Callable[[int], Story], seed: int, title: str) -> Story:
-    with _status(Console(stderr=True), f"{title}: fitting and comparing"):
-        return tell(seed)
-
-
-def _status(console: Console, text: str) -> Any:
-    return console.status(text)
 
 
 def _write(page: Page, output: Path | None) -> Path:

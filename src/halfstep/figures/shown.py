@@ -65,7 +65,10 @@ class ShownBySweep(Shown):
     def plot_objective(self) -> Any:
         """The objective by sweep, and the parts that add up to it."""
         self._need_fit()
-        return draw.objective(self.history_)
+        sweep = np.arange(1, len(self.history_) + 1)
+        series = {"objective": views.objectives(self.history_), **views.objective_parts(self.history_)}
+        shown = {name: (sweep, values) for name, values in series.items()}
+        return draw.lines("Objective by sweep", "sweep", "value", shown)
 
     def _facts(self) -> dict[str, str]:
         if not self.history_:
@@ -118,12 +121,15 @@ class ShownRecommender(ShownRows):
         self._need_fit()
         counts = views.cell_counts(self.seen, (len(self.user_ids_), len(self.item_ids_)))[1]
         scores = views.mean_scores(self.user_factors_, self.item_factors_)
-        return draw.popularity(counts, scores, views.titles(self.item_ids_, self.item_labels_))
+        names = views.titles(self.item_ids_, self.item_labels_)
+        x, y = "users who have the item", "mean score over all users"
+        return draw.points("Popularity against score", x, y, counts, scores, names).update_xaxes(type="log")
 
     def plot_explanation(self, user: Any = None, item: Any = None, *, items: Any = None, n: int = 15) -> Any:
         """What each item somebody has contributes to the score of `item`; see `explain`."""
         reason = self.explain(user, item, items=items)
-        return draw.explanation(item, reason.score, reason.ids[:n], reason.contributions[:n])
+        names = [str(id) for id in reason.ids[:n]]
+        return draw.bars(f"Why {item}: score {reason.score:.3f}", "contribution", names, reason.contributions[:n])
 
 
 class ShownRatings(ShownRows):
@@ -146,7 +152,9 @@ class ShownRatings(ShownRows):
     def plot_calibration(self, pairs: Any = None, y: ArrayLike | None = None) -> Any:
         """What was observed where the model predicted so much: mean, median and the middle 80%, in tenths."""
         pairs, observed = ratings_to_judge(self, pairs, y)
-        return draw.observed_against_predicted(self.predict(pairs), observed)
+        bins = views.in_bins(self.predict(pairs), observed)
+        series = {name: (bins["predicted"], bins[name]) for name in ("90%", "median", "mean", "10%")}
+        return draw.lines("Observed against predicted", "predicted", "observed", series)
 
     def plot_biases(self) -> Any:
         """Distributions of user and item biases."""
@@ -196,18 +204,25 @@ class ShownEnsemble(ShownBySweep):
         """What each classifier counts in the answer, largest first; the line is the plain mean."""
         self._need_fit()
         weights = np.asarray(self.diagnostics_.classifier_weights)
-        return draw.weights(weights, views.classifier_names(names, len(weights)))
+        named, order = views.classifier_names(names, len(weights)), np.argsort(-weights, kind="stable")
+        title, x, mean = "Weights of the classifiers", "what one log odds counts", 1 / len(weights)
+        return draw.bars(title, x, [named[j] for j in order], weights[order], mean=mean)
 
     def plot_similarity(self, names: Sequence[str] | None = None) -> Any:
         """Cosines between classifiers, alike ones side by side."""
         self._need_fit()
         cosines = self.diagnostics_.classifier_similarity
-        return draw.similarity(cosines, views.classifier_names(names, len(cosines)))
+        named = views.classifier_names(names, len(cosines))
+        return draw.heat_map("Similarity of the classifiers", cosines, named)
 
     def plot_calibration(self) -> Any:
         """Share of positives where the model predicted so much, over the labelled instances."""
         self._need_fit()
-        return draw.calibration(self.diagnostics_.calibration, type(self).__name__)
+        curve = self.diagnostics_.calibration
+        own, x, y = type(self).__name__, "predicted probability", "share of positives"
+        series = {"ideal": ([0, 1], [0, 1]), own: (curve["predicted"], curve["observed"])}
+        figure = draw.lines("Calibration", x, y, series, height=600)
+        return figure.update_traces(text=curve["count"], selector={"name": own})
 
     def plot_instances(self, by: str = "answer") -> Any:
         """Instances in the plane, coloured by "answer" (probability of the last class), "difficulty" or "novelty"."""
@@ -248,12 +263,18 @@ class ShownAverage(Shown):
         """Weights of the `n` heaviest members; the line is a plain average. Out-of-fold log loss on hovering."""
         self._need_fit()
         check_number("n", n, at_least=1, whole=True)
-        return draw.members(self.members_, n)
+        shown, mean = self.members_[:n], 1 / len(self.members_)
+        losses = [member["log_loss"] for member in shown]
+        told = None if losses[0] is None else [f"log loss {loss:.4f}" for loss in losses]
+        names, weights = ([member[part] for member in shown] for part in ("name", "weight"))
+        return draw.bars("Weights of the members", "weight", names, weights, told, mean=mean)
 
     def plot_uncertainty(self) -> Any:
         """How far the probability of each instance may be trusted: its standard deviation against itself."""
         self._need_fit()
-        return draw.uncertainty(str(self.classes_[-1]), self.predict_proba()[:, -1], self.uncertainty_)
+        x, y = f"probability of {self.classes_[-1]}", "standard deviation of the probability"
+        names = [str(i) for i in range(len(self.uncertainty_))]
+        return draw.points("Uncertainty of the answers", x, y, self.predict_proba()[:, -1], self.uncertainty_, names)
 
     def _facts(self) -> dict[str, str]:
         heaviest = self.members_[0]

@@ -25,10 +25,12 @@ class Estimate:
     low: float | None = None
     high: float | None = None
 
-    def __str__(self) -> str:
-        if self.low is None or self.high is None:
-            return f"{self.mean:.4f}"
-        return f"{self.mean:.4f} [{self.low:.4f}, {self.high:.4f}]"
+    def text(self, digits: int = 4) -> str:
+        """The mean, and its interval in brackets where there is one."""
+        interval = "" if self.low is None else f" [{self.low:.{digits}f}, {self.high:.{digits}f}]"
+        return f"{self.mean:.{digits}f}{interval}"
+
+    __str__ = text
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from halfstep.apps.cli.sources import (
     read_interactions,
     read_ratings,
 )
-from halfstep.apps.cli.wide import Predictions, read_predictions
+from halfstep.apps.cli.wide import WidePredictions, read_predictions
 from halfstep.apps.console import JsonFlag, Records, guarded, listed, say, write_records
 
 app = typer.Typer(no_args_is_help=True, help="Fit a model to a table and save it.")
@@ -199,7 +199,7 @@ def refuse_given(context: typer.Context, names: tuple[str, ...], reason: str) ->
         raise typer.BadParameter(f"{reason}; leave out {', '.join(given)}")
 
 
-def fused_records(model: Any, table: Predictions) -> Records:
+def fused_records(model: Any, table: WidePredictions) -> Records:
     """What is said of each instance: its id, probabilities, the answer, its label if given, and how far to trust it.
 
     That is the novelty of the instance for one factorisation, the spread of the members for an average.

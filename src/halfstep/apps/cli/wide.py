@@ -27,7 +27,7 @@ Columns = dict[str, NDArray[Any]]
 
 
 @dataclass
-class Predictions:
+class WidePredictions:
     """ids (n,), P (n, m) with NaN where missing, names of the m classifiers, y (n,) with None where unlabelled."""
 
     ids: NDArray[Any]
@@ -42,7 +42,7 @@ def read_predictions(
     label: str | None = None,
     labels: Path | None = None,
     classifiers: list[str] | None = None,
-) -> Predictions:
+) -> WidePredictions:
     """Predictions of one file, with labels from a column of it or from a second file with an id and a label column."""
     table = read_columns(path)
     key = _role(table, "--id", id, ID_NAMES, path)
@@ -61,7 +61,7 @@ def read_predictions(
         y = _joined(ids, key, labels, id, label)
     given = 0 if y is None else int((~is_missing(y)).sum())
     say(f"{escape(path.name)}: {len(P):,} instances, {len(names)} classifiers, {given:,} labels")
-    return Predictions(ids, P, names, y)
+    return WidePredictions(ids, P, names, y)
 
 
 def read_columns(path: Path) -> Columns:

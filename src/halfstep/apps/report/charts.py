@@ -14,9 +14,9 @@ from halfstep.apps.report.svg import (
     NARROW,
     SHADES,
     WIDE,
+    AxisScale,
     Canvas,
     Floats,
-    Scale,
     clear_places,
     colour,
     shade,
@@ -42,8 +42,8 @@ def lines(
 ) -> Figure:
     """Lines with a dot at every value. `diagonal` adds the line y = x."""
     xs, ys = [np.asarray(x, float) for x, _ in series.values()], [np.asarray(y, float) for _, y in series.values()]
-    x_scale = Scale(0, 1) if unit_square else Scale.of(*xs, room=0.02)
-    y_scale = Scale(0, 1) if unit_square else Scale.of(*ys, log=log and all((y > 0).all() for y in ys))
+    x_scale = AxisScale(0, 1) if unit_square else AxisScale.of(*xs, room=0.02)
+    y_scale = AxisScale(0, 1) if unit_square else AxisScale.of(*ys, log=log and all((y > 0).all() for y in ys))
     top = 26 if len(series) > 1 else 12
     canvas = Canvas(x_scale, y_scale, x_label, y_label, top=top, width=WIDE if wide else NARROW)
     if diagonal:
@@ -84,7 +84,7 @@ def estimates(
     low = mean if lows is None else np.where(np.isfinite(np.asarray(lows, float)), np.asarray(lows, float), mean)
     high = mean if highs is None else np.where(np.isfinite(np.asarray(highs, float)), np.asarray(highs, float), mean)
     room = min(max([len(name) for name in names] or [0]), 30) * 6.6 + 18
-    scale = Scale.of(low, high, [] if reference is None else [reference], zero=zero)
+    scale = AxisScale.of(low, high, [] if reference is None else [reference], zero=zero)
     height = 58 + 25 * len(names)
     canvas = Canvas(scale, None, x_label, left=int(room), height=height, width=WIDE if wide else NARROW)
     if reference is not None:
@@ -127,9 +127,9 @@ def histogram(
     everything = np.concatenate(list(values.values())) if values else np.zeros(1)
     edges = _edges(everything, bins)
     counts = {name: np.histogram(v, edges)[0] / len(v) for name, v in values.items()}
-    x_scale = Scale.of(edges, room=0.01)
+    x_scale = AxisScale.of(edges, room=0.01)
     top = 26 if len(values) > 1 else 12
-    canvas = Canvas(x_scale, Scale.of(*counts.values(), zero=True), x_label, "share", top=top)
+    canvas = Canvas(x_scale, AxisScale.of(*counts.values(), zero=True), x_label, "share", top=top)
     across = canvas.at_x(edges)
     for k, (name, share) in enumerate(counts.items()):
         up = canvas.at_y(share)
@@ -202,7 +202,7 @@ def point_map(
         kinds = None if kinds is None else np.asarray(kinds)[keep]
         amount = None if amount is None else np.asarray(amount)[keep]
         caption = f"{caption} A random {MAP_POINTS:,} of {total:,} points are drawn.".strip()
-    scales = Scale.of(across, log=log_x, room=0.05), Scale.of(up, room=0.06)
+    scales = AxisScale.of(across, log=log_x, room=0.05), AxisScale.of(up, room=0.06)
     size: dict[str, Any] = {"width": WIDE if wide else NARROW, "height": 520 if wide else 330, "top": 28}
     if axes:
         canvas = Canvas(*scales, x_label, y_label, **size)

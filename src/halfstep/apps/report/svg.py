@@ -39,7 +39,7 @@ def shades(values: ArrayLike, low: float, high: float) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True)
-class Scale:
+class AxisScale:
     """Numbers from `low` to `high`, by their logarithm where `log`."""
 
     low: float
@@ -47,7 +47,7 @@ class Scale:
     log: bool = False
 
     @classmethod
-    def of(cls, *values: ArrayLike, zero: bool = False, log: bool = False, room: float = 0.04) -> Scale:
+    def of(cls, *values: ArrayLike, zero: bool = False, log: bool = False, room: float = 0.04) -> AxisScale:
         """A scale that holds all finite values, with some room on both ends, and 0 where asked."""
         flat = np.concatenate([np.ravel(np.asarray(v, np.float64)) for v in values] or [np.zeros(1)])
         flat = flat[np.isfinite(flat) & ((flat > 0) | (not log))]
@@ -97,8 +97,8 @@ def number(value: float) -> str:
 class Canvas:
     """A frame with axes; `x` and `y` are scales or None for a side that is drawn by hand."""
 
-    x: Scale | None
-    y: Scale | None
+    x: AxisScale | None
+    y: AxisScale | None
     x_label: str = ""
     y_label: str = ""
     width: int = NARROW

@@ -40,7 +40,7 @@ def quality(result: Any, own: str) -> Section:
     column = [result.table[name][first] for name in names]
     table = Table(
         ["model", *result.metrics, "fit seconds"],
-        [[n, *(_estimate(result.table[n][m]) for m in result.metrics), result.models[n].fit_seconds] for n in names],
+        [[n, *(result.table[n][m].text(3) for m in result.metrics), result.models[n].fit_seconds] for n in names],
         f"{result.protocol}: {result.n_users:,} users ranked, {result.left_out:,} left out. "
         f"Mean [{result.confidence:.0%} interval over users].",
         best=first,
@@ -57,10 +57,6 @@ def quality(result: Any, own: str) -> Section:
         wide=True,
     )
     return Section("How good it is", [*_verdicts(result, own, first), chart, table])
-
-
-def _estimate(e: Any) -> str:
-    return f"{e.mean:.3f}" if e.low is None else f"{e.mean:.3f} [{e.low:.3f}, {e.high:.3f}]"
 
 
 def _verdicts(result: Any, own: str, metric: str) -> list[Block]:

@@ -12,7 +12,7 @@ from halfstep.apps.serve.settings import Settings
 DIGITS = 6
 
 
-class Fusion:
+class FusionAnswers:
     """Answers of a model with `predict_proba` over the predictions of classifiers."""
 
     def __init__(self, model: Any, settings: Settings) -> None:

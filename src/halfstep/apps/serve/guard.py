@@ -16,7 +16,7 @@ from typing import Any
 
 from halfstep.apps.serve.metrics import Metrics
 from halfstep.apps.serve.observe import log
-from halfstep.apps.serve.problems import Problem
+from halfstep.apps.serve.problems import Refusal
 from halfstep.apps.serve.settings import Settings
 
 Scope = MutableMapping[str, Any]
@@ -70,14 +70,14 @@ class Guard:
             self._admit(scope, headers)
             body = await self._read(headers, receive) if scope["method"] in ("POST", "PUT", "PATCH") else b""
             await self.app(scope, _replay(body, receive), send_safely)
-        except Problem as problem:
+        except Refusal as problem:
             await _refuse(problem, scope["request_id"], send_safely)
         except _Gone:
             status = 499  # the client left; nobody to answer
         except Exception:  # a bug: the trace goes to the log, never to the client
             log.exception("internal error", extra={"facts": {"request": scope["request_id"], "path": scope["path"]}})
             if not begun:
-                hidden = Problem(500, "internal error; the log of the server has the details under this request id")
+                hidden = Refusal(500, "internal error; the log of the server has the details under this request id")
                 await _refuse(hidden, scope["request_id"], send_safely)
         finally:
             seconds = time.perf_counter() - started
@@ -96,19 +96,19 @@ class Guard:
 
     def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         if self._hosts and _without_port(headers.get(b"host", b"")) not in self._hosts:
-            raise Problem(403, "this server does not answer for that Host; add it to allowed_hosts")
+            raise Refusal(403, "this server does not answer for that Host; add it to allowed_hosts")
         path = scope["path"]
         if self._key is None or path in OPEN or path.startswith("/static/") or scope["method"] == "OPTIONS":
             return
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         given = token.strip() if scheme.lower() == b"bearer" else headers.get(b"x-api-key", b"")
         if not hmac.compare_digest(given, self._key):
-            raise Problem(401, "a key is needed: send it as `Authorization: Bearer <key>` or `X-API-Key: <key>`")
+            raise Refusal(401, "a key is needed: send it as `Authorization: Bearer <key>` or `X-API-Key: <key>`")
 
     async def _read(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
         """The body, within the limits of size and time."""
         limit = self.settings.max_body
-        too_large = Problem(
+        too_large = Refusal(
             413, f"the body is larger than this server's limit of {limit:,} bytes; send smaller batches"
         )
         announced = headers.get(b"content-length", b"0")
@@ -130,7 +130,7 @@ class Guard:
                     if not message.get("more_body"):
                         return b"".join(parts)
         except TimeoutError:
-            raise Problem(408, f"the body did not arrive within {self.settings.timeout:g} s") from None
+            raise Refusal(408, f"the body did not arrive within {self.settings.timeout:g} s") from None
 
 
 class _Gone(Exception):
@@ -151,7 +151,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-async def _refuse(problem: Problem, request_id: str, send: Send) -> None:
+async def _refuse(problem: Refusal, request_id: str, send: Send) -> None:
     body = json.dumps(problem.body(request_id)).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if problem.status in (408, 413):

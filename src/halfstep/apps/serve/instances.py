@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from halfstep.apps.serve.problems import FieldError, Problem, at_most
+from halfstep.apps.serve.problems import FieldError, Refusal, at_most
 from halfstep.apps.serve.settings import Settings
 
 DIGITS = 6
@@ -17,7 +17,7 @@ Order = Literal["difficulty", "uncertainty", "disagreement", "novelty", "number"
 Which = Literal["all", "labelled", "unlabelled"]
 
 
-class Instances:
+class InstanceAnswers:
     """Answers of an ensemble that keeps the instances it was fitted on, such as `CFEnsemble`.
 
     `votes` (n, m, k) is what each classifier said about each class, NaN where nothing.
@@ -64,7 +64,7 @@ class Instances:
     def one(self, number: int) -> dict[str, Any]:
         """One instance with the vote of every classifier."""
         if not 0 <= number < len(self.codes):
-            raise Problem(404, f"unknown instance {number}; there are 0 to {len(self.codes) - 1}", field="number")
+            raise Refusal(404, f"unknown instance {number}; there are 0 to {len(self.codes) - 1}", field="number")
         weights = self._weights()
         votes = [
             {"classifier": j, "probabilities": None if np.isnan(vote).any() else np.round(vote, DIGITS).tolist()}
@@ -92,12 +92,12 @@ class Instances:
         fresh = np.full(len(self.codes), None, object)
         for place, (number, label) in enumerate(labels):
             if not 0 <= number < len(self.codes):
-                raise Problem(404, f"unknown instance {number}; there are 0 to {len(self.codes) - 1}", field="labels")
+                raise Refusal(404, f"unknown instance {number}; there are 0 to {len(self.codes) - 1}", field="labels")
             if label not in self.classes:
                 raise FieldError(f"labels[{place}].label", f"{label!r} is none of the classes {self.classes}")
             fresh[number] = label
         if not self._fitting.acquire(blocking=False):
-            raise Problem(409, "a refit is under way; send these labels when it is done")
+            raise Refusal(409, "a refit is under way; send these labels when it is done")
         try:
             model = copy.deepcopy(self.model).partial_fit(y=fresh)
         finally:
@@ -109,9 +109,9 @@ class Instances:
 
     def _need_labels(self) -> None:
         if not (hasattr(self.model, "query") and hasattr(self.model, "partial_fit")):
-            raise Problem(404, f"a {type(self.model).__name__} cannot take more labels")
+            raise Refusal(404, f"a {type(self.model).__name__} cannot take more labels")
         if self.settings.workers > 1:
-            raise Problem(409, "labels are kept by one process; start the server with one worker to label")
+            raise Refusal(409, "labels are kept by one process; start the server with one worker to label")
 
     def _describe(self, row: int) -> dict[str, Any]:
         p = self.proba[row]

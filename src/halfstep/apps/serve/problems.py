@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class Problem(Exception):
+class Refusal(Exception):
     """An answer that is not a success: a status, one sentence, and what helps to do better."""
 
     def __init__(
@@ -30,14 +30,14 @@ class Problem(Exception):
         return {name: value for name, value in parts.items() if value not in (None, "")}
 
 
-class FieldError(Problem):
+class FieldError(Refusal):
     """A value that cannot be used: 422 naming the field."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(422, f"{field}: {message}", field=field)
 
 
-class Unknown(Problem):
+class Unknown(Refusal):
     """An id the model has never seen: 404 with near matches."""
 
     def __init__(self, field: str, what: str, given: Any, near: list[Any]) -> None:

@@ -15,8 +15,8 @@ from anyio import to_thread
 from pydantic import ValidationError
 
 from halfstep.apps.serve.guard import App, Receive, Scope, Send
-from halfstep.apps.serve.problems import Problem, at_most
-from halfstep.apps.serve.ranking import Ranking
+from halfstep.apps.serve.problems import Refusal, at_most
+from halfstep.apps.serve.ranking import RankingAnswers
 from halfstep.apps.serve.replies import INLINE, encoded, told
 from halfstep.apps.serve.schemas import RecommendQuery
 from halfstep.apps.serve.settings import Settings
@@ -29,10 +29,10 @@ class Together:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._waiting: list[tuple[Ranking, RecommendQuery, int, asyncio.Future[bytes]]] = []
+        self._waiting: list[tuple[RankingAnswers, RecommendQuery, int, asyncio.Future[bytes]]] = []
         self._busy = False
 
-    async def recommend(self, ranking: Ranking, query: RecommendQuery) -> bytes:
+    async def recommend(self, ranking: RankingAnswers, query: RecommendQuery) -> bytes:
         """The JSON answer for one user."""
         at_most("n", query.n, self._settings.max_n)
         row = ranking.users.row(query.user, "user", text=True)
@@ -46,7 +46,7 @@ class Together:
             async with asyncio.timeout(self._settings.timeout):
                 return await answer
         except TimeoutError:
-            raise Problem(503, f"not done within {self._settings.timeout:g} s", retry_after=1) from None
+            raise Refusal(503, f"not done within {self._settings.timeout:g} s", retry_after=1) from None
 
     def _start(self) -> None:
         """Score the largest group of like requests, here if that is quick and in a thread if not."""
@@ -80,7 +80,7 @@ class Together:
                 answer.set_result(scored[place])
 
 
-def _score(like: list[tuple[Ranking, RecommendQuery, int, Any]]) -> list[bytes] | Exception:
+def _score(like: list[tuple[RankingAnswers, RecommendQuery, int, Any]]) -> list[bytes] | Exception:
     ranking, query, _, _ = like[0]
     try:
         rows = [row for _, _, row, _ in like]

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from halfstep.apps.serve.names import NamesAsked
-from halfstep.apps.serve.problems import FieldError, Problem, at_most
+from halfstep.apps.serve.problems import FieldError, Refusal, at_most
 from halfstep.apps.serve.settings import Settings
 from halfstep.figures.plane import LatentMap
 from halfstep.figures.views import cell_counts
@@ -22,7 +22,7 @@ from halfstep.models.recommend import top_k
 DIGITS = 6  # of a score in an answer; float32 has about seven
 
 
-class Ranking:
+class RankingAnswers:
     """Answers of a model that is a `halfstep.models.recommend.Recommender`."""
 
     def __init__(self, model: Any, settings: Settings) -> None:
@@ -153,7 +153,7 @@ class Ranking:
     def explain(self, item: Any, user: Any = None, items: list[Any] | None = None, n: int = 10) -> dict[str, Any]:
         """What each item somebody has contributes to the score of `item`, largest first."""
         if not self.can_explain:
-            raise Problem(422, "this model cannot give reasons; they need the squared loss and fold-in")
+            raise Refusal(422, "this model cannot give reasons; they need the squared loss and fold-in")
         if (user is None) == (items is None):
             raise FieldError("user", "give either `user` (an id) or `items` (what somebody new has)")
         self._within(n, items=items)
@@ -205,7 +205,7 @@ class Ranking:
     def vector(self, items: list[Any]) -> NDArray[Any]:
         """Factors of somebody new who has `items`, (d,)."""
         if not self.folds_items:
-            raise Problem(422, "this model cannot place somebody new from items alone; ask for a known user")
+            raise Refusal(422, "this model cannot place somebody new from items alone; ask for a known user")
         rows = self.items.rows(items, "items")
         if not len(rows):
             raise FieldError("items", "is empty; give at least one")

@@ -11,7 +11,7 @@ from halfstep.apps.serve.problems import at_most
 from halfstep.apps.serve.settings import Settings
 
 
-class Rating:
+class RatingAnswers:
     """Answers of a model with `predict` over (user, item) pairs, such as `PLQMF`."""
 
     def __init__(self, model: Any, users: NamesAsked, items: NamesAsked, settings: Settings) -> None:

@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from halfstep.apps.serve.problems import Problem
+from halfstep.apps.serve.problems import Refusal
 from halfstep.apps.serve.schemas import ProblemAnswer
 from halfstep.apps.serve.store import Served
 from halfstep.errors import UnknownIdError, close_matches
@@ -50,14 +50,14 @@ async def answer(request: Request, work: Callable[[], Any], cost: int = 0, *, ti
         return reply(told(work))
     state = request.app.state
     if state.waiting >= QUEUE:
-        raise Problem(503, f"{QUEUE} answers are already waiting; try again", retry_after=1)
+        raise Refusal(503, f"{QUEUE} answers are already waiting; try again", retry_after=1)
     seconds = timeout or state.settings.timeout
     state.waiting += 1
     try:
         async with asyncio.timeout(seconds):
             return reply(await to_thread.run_sync(told, work, abandon_on_cancel=True, limiter=state.threads))
     except TimeoutError:
-        raise Problem(503, f"not done within {seconds:g} s; ask for less at once", retry_after=1) from None
+        raise Refusal(503, f"not done within {seconds:g} s; ask for less at once", retry_after=1) from None
     finally:
         state.waiting -= 1
 
@@ -77,9 +77,9 @@ def told(work: Callable[[], Any]) -> Any:
     try:
         return work()
     except UnknownIdError as error:
-        raise Problem(404, str(error), suggestions=error.suggestions) from error
+        raise Refusal(404, str(error), suggestions=error.suggestions) from error
     except (ValueError, TypeError) as error:
-        raise Problem(422, str(error)) from error
+        raise Refusal(422, str(error)) from error
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -87,8 +87,8 @@ def add_handlers(app: FastAPI) -> None:
     app.state.waiting = 0
     app.state.threads = CapacityLimiter(4)
 
-    @app.exception_handler(Problem)
-    async def problem(request: Request, error: Problem) -> Response:
+    @app.exception_handler(Refusal)
+    async def problem(request: Request, error: Refusal) -> Response:
         headers = {"Retry-After": str(error.retry_after)} if error.retry_after else None
         return reply(error.body(request.scope.get("request_id", "")), error.status, headers)
 
@@ -99,14 +99,14 @@ def add_handlers(app: FastAPI) -> None:
             messages.setdefault(_field(part["loc"]), []).append(part["msg"].removeprefix("Input should be "))
         found = [{"field": field, "message": " or ".join(dict.fromkeys(said))} for field, said in messages.items()]
         first = found[0]
-        document = Problem(422, f"{first['field']}: {first['message']}", field=first["field"])
+        document = Refusal(422, f"{first['field']}: {first['message']}", field=first["field"])
         return reply(document.body(request.scope.get("request_id", "")) | {"errors": found}, 422)
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
         near = close_matches(request.url.path, app.openapi()["paths"]) if error.status_code == 404 else None
         text = f"there is no {request.url.path} here; see /docs" if error.status_code == 404 else str(error.detail)
-        problem = Problem(error.status_code, text, suggestions=near or None)
+        problem = Refusal(error.status_code, text, suggestions=near or None)
         return reply(problem.body(request.scope.get("request_id", "")), error.status_code, dict(error.headers or {}))
 
 

@@ -1,4 +1,4 @@
-"""Endpoints of recommenders. Turns requests into calls of `Ranking`; decides nothing about rankings."""
+"""Endpoints of recommenders. Turns requests into calls of `RankingAnswers`; decides nothing about rankings."""
 
 from __future__ import annotations
 

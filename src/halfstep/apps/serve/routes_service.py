@@ -11,7 +11,7 @@ from fastapi.responses import FileResponse, PlainTextResponse, Response
 
 from halfstep._version import __version__
 from halfstep.apps.serve import schemas as s
-from halfstep.apps.serve.problems import Problem
+from halfstep.apps.serve.problems import Refusal
 from halfstep.apps.serve.replies import PROBLEMS, current, reply
 
 router = APIRouter(tags=["service"])
@@ -77,11 +77,11 @@ async def reload(request: Request) -> Response:
     """
     state = request.app.state
     if not state.settings.api_key:
-        raise Problem(403, "/reload needs a server started with a key; without one, a changed file is found by itself")
+        raise Refusal(403, "/reload needs a server started with a key; without one, a changed file is found by itself")
     succeeded = await asyncio.to_thread(state.store.refresh, True)
     state.metrics.reload(bool(succeeded))
     if not succeeded:
-        raise Problem(409, "the file cannot be used, the log says why; the old model stays in service")
+        raise Refusal(409, "the file cannot be used, the log says why; the old model stays in service")
     served = current(request)
     return reply({"reloaded": True, "kind": served.kind, "loaded_at": served.loaded_at})
 

@@ -1,4 +1,4 @@
-"""Endpoints of rating models and ensembles. Turns requests into calls of `Rating` and `Fusion`; decides nothing."""
+"""Endpoints of rating models and ensembles. Turns requests into calls of their answers; decides nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def fuse(request: Request, body: s.FuseBody) -> Response:
     return await answer(request, lambda: fusion.fuse(body.predictions, body.features), ALWAYS_ASIDE)
 
 
-@ensemble.get("/instances", response_model=s.Instances)
+@ensemble.get("/instances", response_model=s.InstancePage)
 async def instances(
     request: Request,
     order: Order = "difficulty",
@@ -49,14 +49,14 @@ async def instance(request: Request, number: int) -> Response:
     return await answer(request, lambda: fitted.one(number))
 
 
-@ensemble.get("/suggestions", response_model=s.Instances)
+@ensemble.get("/suggestions", response_model=s.InstancePage)
 async def suggestions(request: Request, n: Annotated[int, Query(ge=1, le=100)] = 5) -> Response:
     """The unlabelled instances whose labels would help the model most."""
     fitted = current(request).need("instances", "/suggestions")
     return await answer(request, lambda: fitted.suggestions(n), ALWAYS_ASIDE)
 
 
-@ensemble.get("/labels", response_model=s.Labels)
+@ensemble.get("/labels", response_model=s.LabelList)
 async def labels(request: Request) -> Response:
     """Every label the model knows, those given to this server included."""
     fitted = current(request).need("instances", "/labels")

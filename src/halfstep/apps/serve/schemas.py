@@ -141,23 +141,23 @@ class OneInstance(Instance):
     votes: list[Vote]
 
 
-class Instances(BaseModel):
+class InstancePage(BaseModel):
     total: int
     results: list[Instance]
 
 
-class Labelled(BaseModel):
+class LabelledInstance(BaseModel):
     number: int
     label: Any
 
 
-class Labels(BaseModel):
-    labels: list[Labelled]
+class LabelList(BaseModel):
+    labels: list[LabelledInstance]
 
 
 class Refitted(BaseModel):
     labelled: int
-    changed: int = Field(description="Instances whose most probable class is now another one.")
+    changed: int = Field(description="InstancePage whose most probable class is now another one.")
     sweeps: int
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from halfstep.apps.serve.fusion import Fusion
-from halfstep.apps.serve.instances import Instances
+from halfstep.apps.serve.fusion import FusionAnswers
+from halfstep.apps.serve.instances import InstanceAnswers
 from halfstep.apps.serve.observe import log
-from halfstep.apps.serve.problems import Problem
-from halfstep.apps.serve.ranking import Ranking
-from halfstep.apps.serve.rating import Rating
+from halfstep.apps.serve.problems import Refusal
+from halfstep.apps.serve.ranking import RankingAnswers
+from halfstep.apps.serve.rating import RatingAnswers
 from halfstep.apps.serve.settings import Settings
 from halfstep.kinds import load
 from halfstep.models.recommend import Recommender
@@ -29,24 +29,23 @@ class Served:
 
     model: Any
     kind: str
-    ranking: Ranking | None = None
-    rating: Rating | None = None
-    fusion: Fusion | None = None
-    instances: Instances | None = None
+    ranking: RankingAnswers | None = None
+    rating: RatingAnswers | None = None
+    fusion: FusionAnswers | None = None
+    instances: InstanceAnswers | None = None
     loaded_at: float = field(default_factory=time.time)
 
     @classmethod
     def of(cls, model: Any, settings: Settings) -> Served:
         """What a model can answer, found from what it offers rather than from its name."""
-        ranking = Ranking(model, settings) if isinstance(model, Recommender) else None
-        return cls(
-            model,
-            type(model).__name__,
-            ranking,
-            Rating(model, ranking.users, ranking.items, settings) if ranking and hasattr(model, "predict") else None,
-            Fusion(model, settings) if ranking is None and hasattr(model, "predict_proba") else None,
-            Instances(model, settings) if hasattr(model, "_factors") and hasattr(model, "_y") else None,
-        )
+        kind, kept = type(model).__name__, hasattr(model, "_factors") and hasattr(model, "_y")
+        if isinstance(model, Recommender):
+            ranking = RankingAnswers(model, settings)
+            values = hasattr(model, "predict")
+            rating = RatingAnswers(model, ranking.users, ranking.items, settings) if values else None
+            return cls(model, kind, ranking, rating)
+        fusion = FusionAnswers(model, settings) if hasattr(model, "predict_proba") else None
+        return cls(model, kind, fusion=fusion, instances=InstanceAnswers(model, settings) if kept else None)
 
     @property
     def answers(self) -> list[str]:
@@ -74,7 +73,7 @@ class Served:
         """The answers of one family, or a 404 that says what this model does serve."""
         found = getattr(self, part)
         if found is None or path not in self.answers:
-            raise Problem(404, f"a {self.kind} does not answer {path}; it answers {', '.join(self.answers)}")
+            raise Refusal(404, f"a {self.kind} does not answer {path}; it answers {', '.join(self.answers)}")
         return found
 
     def prepare(self) -> None:
