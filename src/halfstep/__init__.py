@@ -22,6 +22,7 @@ __all__ = [
     "metrics",
     "show_config",
     "weighting",
+    "weighting",
     "weights",
 ]
 

@@ -6,7 +6,6 @@ hs.WALS(rnk=3)  # refused: call-arg
 hs.WALS(rank="many")  # refused: arg-type
 hs.PLQMF(rhoo=0.5)  # refused: call-arg
 hs.CFEnsemble(ranks=2)  # refused: call-arg
-hs.CFEnsembleCV(label=3)  # refused: call-arg
 hs.Wals()  # refused: attr-defined
 hs.losses.Hubber()  # refused: attr-defined
 hs.weights.Certain()  # refused: attr-defined
