@@ -22,7 +22,6 @@ __all__ = [
     "metrics",
     "show_config",
     "weighting",
-    "weighting",
     "weights",
 ]
 

@@ -13,3 +13,6 @@ hs.baselines.Median()  # refused: attr-defined
 hs.datasets.load_everything()  # refused: attr-defined
 hs.load(3)  # refused: arg-type
 number: int = hs.WALS  # refused: assignment
+hs.CFEnsembleCV(label=3)  # refused: call-arg
+hs.CFEnsembleCV().fitt()  # refused: attr-defined
+hs.WALS().recomend("u")  # refused: attr-defined

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
 from halfstep.core import losses
 from halfstep.core.arrays import Floats
+from halfstep.core.estimators import BaseEstimator
 from halfstep.errors import check_number, one_of
 from halfstep.figures import draw, hook, views
 
 
-class Shown(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class Shown(BaseEstimator):
     """A fitted model that people can look at; its parameters follow scikit-learn's conventions."""
 
     _fit_leaves = "history_"
@@ -176,7 +176,7 @@ def ratings_to_judge(model: ShownRatings, pairs: Any, y: ArrayLike | None) -> tu
 
 def fitted_ratings(model: ShownRatings) -> tuple[Any, Any]:
     """Pairs and targets of the fit, or (None, None) for a model that came from a file."""
-    cells = model._cells
+    cells = model._cells  # type: ignore[attr-defined]
     if not isinstance(cells.targets, np.ndarray):
         return None, None
     users, items = np.repeat(np.arange(cells.shape[0]), cells.counts), cells.indices
@@ -240,7 +240,7 @@ class ShownEnsemble(ShownBySweep):
 
 def instance_vectors(model: ShownEnsemble) -> NDArray[Any]:
     """(n, -1) the factors that instances share with classifiers; those of all classes side by side."""
-    shared = model.instance_factors_[:, model._factors.columns.shared]
+    shared = model.instance_factors_[:, model._factors.columns.shared]  # type: ignore[attr-defined, index]
     return np.asarray(shared).reshape(len(model.novelty_), -1)
 
 

@@ -18,10 +18,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from halfstep.core import weighting
+from halfstep.core.estimators import BaseEstimator
 from halfstep.core.fitted import FromFit
 from halfstep.errors import check_number, one_of
 from halfstep.metrics import checked_cells, checked_k
@@ -58,7 +58,7 @@ class Counted:
         return len(self.counts)
 
 
-class _CountedRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class _CountedRanker(BaseEstimator):
     """What both baselines share: item counts, the order by popularity, and checked arguments of `rank`."""
 
     fitted_: Counted

@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from halfstep.core import losses
+from halfstep.core.estimators import BaseEstimator
 from halfstep.core.loop import Callback, Record, Session
 from halfstep.data import files as persistence
 from halfstep.data.files import Saved
@@ -27,7 +27,7 @@ from halfstep.models.cluster import OnCluster
 from halfstep.models.recommend import Recommender
 
 
-class FactorModel(Recommender, OnCluster, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is untyped
+class FactorModel(Recommender, OnCluster, BaseEstimator, ABC):
     """Users and items as rows that half-steps have solved in turn; a score is the dot product of two rows."""
 
     rank: int

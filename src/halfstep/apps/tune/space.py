@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
+from halfstep.core.estimators import BaseEstimator
 from halfstep.errors import one_of
 from halfstep.models.wals import WALS
 
@@ -37,7 +37,7 @@ SPACE: dict[str, Any] = {
 _LOGARITHMIC = ("rank", "background", "reg")
 
 
-class Reweighted(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class Reweighted(BaseEstimator):
     """A ranker that transforms weights, then hands them to `model`; new users' weights alike."""
 
     def __init__(self, model: WALS, weights: str = "given") -> None:

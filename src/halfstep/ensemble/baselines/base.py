@@ -11,10 +11,10 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from halfstep.core.arrays import Floats, Mask
+from halfstep.core.estimators import BaseEstimator, ClassifierMixin
 from halfstep.core.fitted import FromFit
 from halfstep.ensemble.predictions import Predictions, check_predictions
 
@@ -36,7 +36,7 @@ class FusionFit:
     positive: Floats
 
 
-class FusionClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is untyped
+class FusionClassifier(ClassifierMixin, BaseEstimator, ABC):
     """Fuses predictions P (n instances, m classifiers), NaN where missing, into one probability per instance.
 
     `fit(P, y)` is transductive: it sees all instances, labelled or not. Afterwards `predict_proba()` is

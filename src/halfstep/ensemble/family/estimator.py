@@ -12,11 +12,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from halfstep.core.arrays import Floats
 from halfstep.core.blas import blas_threads
+from halfstep.core.estimators import ClassifierMixin
 from halfstep.core.fitted import FromFit
 from halfstep.data import files
 from halfstep.engine.local import thread_count
@@ -30,7 +30,7 @@ from halfstep.figures.shown import ShownAverage
 
 
 @dataclass(eq=False, repr=False)
-class CFEnsembleCV(ClassifierMixin, ShownAverage):  # type: ignore[misc]  # scikit-learn is untyped
+class CFEnsembleCV(ClassifierMixin, ShownAverage):
     """Fuse predictions of m classifiers on n instances, of which any number may be labelled, with nothing to tune.
 
     The members of a family are averaged, never selected. Views are learned from all predictions without labels: the
