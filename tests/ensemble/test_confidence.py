@@ -218,3 +218,15 @@ def test_constant_weights_and_weights_of_classifiers_say_so():
     assert not (Given(np.ones((3, 2))).by_classifier)
     assert not (Certainty().by_classifier)
     assert not Given(np.ones(2)).row_local
+
+
+def test_a_user_may_name_what_labels_change():
+    class Doubled(weights.CellWeights):
+        unlabelled = Calibration()
+
+        def _weights(self, P, observed, y):
+            return self.unlabelled.compute(P, observed, y) * np.where(y < 0, 1.0, 2.0)[:, None]
+
+    assert not Doubled().row_local
+    assert Doubled().without_labels() is Doubled.unlabelled
+    assert LabelAware("calibration").without_labels() == Calibration()

@@ -9,7 +9,6 @@ Knows predictions, which of them are observed, and labels. Must not know what mi
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfstep.core.arrays import Codes, Floats, Mask
+from halfstep.ensemble.cell_weights import CellWeights
 from halfstep.errors import one_of
 
 __all__ = [
@@ -32,73 +32,6 @@ __all__ = [
     "Uniform",
     "get",
 ]
-
-
-class CellWeights(ABC):
-    """Weights c_ij >= 0 for instances i and classifiers j; 0 on missing cells, never NaN.
-
-    A subclass writes `_weights`. What else callers need to know is asked of that formula, on rows of no importance
-    (`_PROBE`); a subclass that knows better, or whose formula those rows do not suit, says so: `row_local = True`.
-    """
-
-    @property
-    def row_local(self) -> bool:
-        """Whether the weights of a row depend on that row alone, so that new rows get theirs in the same way.
-
-        Otherwise a new cell takes the mean weight of its classifier.
-        """
-        P, observed, y = _PROBE
-        try:
-            together = self.compute(P, observed, y)
-            alone = [self.compute(P[i : i + 1], observed[i : i + 1], y[i : i + 1])[0] for i in range(len(y))]
-        except Exception:  # whatever a formula cannot do with one row, it needs others
-            return False
-        return np.allclose(together, alone, rtol=1e-9, atol=0)
-
-    @property
-    def constant(self) -> float | None:
-        """The weight of every observed cell, where it is one number: then no matrix of weights is made."""
-        return None
-
-    @property
-    def by_classifier(self) -> bool:
-        """Whether unlabelled rows have one weight for each classifier, found from labelled rows alone."""
-        return False
-
-    def without_labels(self) -> CellWeights:
-        """The weights an instance would have if it had no label.
-
-        Weights that look at other rows stay as they are: there the labels of others count too.
-        """
-        return Unlabelled(self) if self.row_local and self._sees_labels() else self
-
-    def _sees_labels(self) -> bool:
-        P, observed, y = _PROBE
-        try:
-            return not np.array_equal(self.compute(P, observed, y), self.compute(P, observed, np.full_like(y, -1)))
-        except Exception:  # a formula for other rows than these
-            return True
-
-    def compute(self, P: ArrayLike, observed: Mask, y: Codes) -> Floats:
-        """(n, m) float64 weights.
-
-        P (n, m) probabilities, anything where missing; observed (n, m) bool; y (n,) codes 0 or 1, -1
-        unlabelled.
-        """
-        cells = np.where(observed, np.asarray(P, dtype=np.float64), 0.0)
-        if cells.shape != observed.shape or len(y) != len(cells):
-            raise ValueError(
-                f"P {np.shape(P)}, observed {observed.shape} and y {np.shape(y)} do not fit together; they "
-                "must be (n, m), (n, m) and (n,)"
-            )
-        weights = np.where(observed, self._weights(cells, observed, np.asarray(y)), 0.0)
-        if not (np.isfinite(weights).all() and weights.min(initial=0.0) >= 0):
-            raise ValueError(f"{self!r} gave a weight that is negative or not finite")
-        return weights
-
-    @abstractmethod
-    def _weights(self, P: Floats, observed: Mask, y: Codes) -> Floats:
-        """Weights that broadcast to (n, m); what stands on missing cells does not matter. P is 0 there."""
 
 
 @dataclass(frozen=True)
@@ -179,11 +112,8 @@ class LabelAware(CellWeights):
         get(self.base)
 
     @property
-    def row_local(self) -> bool:
-        return get(self.base).row_local
-
-    def without_labels(self) -> CellWeights:
-        return get(self.base).without_labels()
+    def unlabelled(self) -> CellWeights:
+        return get(self.base)
 
     def _weights(self, P: Floats, observed: Mask, y: Codes) -> Floats:
         return get(self.base).compute(P, observed, y) * (1 + self.alpha * _match(P, y, 0.0))
@@ -199,11 +129,8 @@ class LabelMatch(CellWeights):
         get(self.base)
 
     @property
-    def row_local(self) -> bool:
-        return get(self.base).row_local
-
-    def without_labels(self) -> CellWeights:
-        return get(self.base).without_labels()
+    def unlabelled(self) -> CellWeights:
+        return get(self.base)
 
     def _weights(self, P: Floats, observed: Mask, y: Codes) -> Floats:
         return _match(P, y, get(self.base).compute(P, observed, y))
@@ -302,20 +229,6 @@ class Given(CellWeights):
         return weights
 
 
-@dataclass(frozen=True)
-class Unlabelled(CellWeights):
-    """What `base` gives to rows without labels."""
-
-    base: CellWeights
-    row_local = True
-
-    def _weights(self, P: Floats, observed: Mask, y: Codes) -> Floats:
-        return self.base.compute(P, observed, np.full_like(y, -1))
-
-    def without_labels(self) -> CellWeights:
-        return self
-
-
 TABLE: dict[str, Callable[[], CellWeights]] = {
     "uniform": Uniform,
     "certainty": Certainty,
@@ -345,17 +258,6 @@ def get(weights: str | CellWeights | ArrayLike | None) -> CellWeights:
             f"weights must be one of {list(TABLE)}, an object of halfstep.ensemble.confidence, or an (n, m) array; "
             f"got {type(weights).__name__}"
         ) from error
-
-
-def _probe() -> tuple[Floats, Mask, Codes]:
-    """P, observed and y of a few rows: some labelled, some with a missing cell."""
-    P = np.random.default_rng(0).random((6, 4))
-    observed = np.ones_like(P, dtype=bool)
-    observed[[1, 4], [2, 0]] = False
-    return P, observed, np.array([0, 1, -1, 1, 0, -1])
-
-
-_PROBE = _probe()
 
 
 def _match(P: Floats, y: Codes, unlabelled: Floats | float) -> Floats:
