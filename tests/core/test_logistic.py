@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from halfstep.core.logistic import cross_entropy, cross_validated, fit_logistic, fit_shrunken
+from halfstep.core.logistic import choose_shrunken, cross_entropy, fit_logistic, fit_shrunken
 
 
 def problem(seed, n=30, d=4):
@@ -100,4 +100,7 @@ def test_held_out_losses_are_those_of_rows_that_did_not_teach():
             held = folds == fold
             b = fit_shrunken(X[~held], 1, truth[~held], weights[~held], strength)
             expected[k] += weights[held] @ cross_entropy(X[held] @ b, truth[held])
-    np.testing.assert_allclose(cross_validated(grid, folds, X, 1, truth, weights), expected, rtol=1e-7)
+    strength, losses = choose_shrunken(grid, folds, X, 1, truth, weights)
+    np.testing.assert_allclose(losses, expected, rtol=1e-7)
+    assert strength == grid[int(np.argmin(expected))]
+    assert choose_shrunken(grid, None, X, 1, truth, weights)[0] == np.inf

@@ -117,34 +117,35 @@ def fit_shrunken(
     return b
 
 
-def held_out_losses(
+def choose_strength(
     strengths: Sequence[float],
-    folds: Codes,
+    folds: Codes | None,
     truth: Floats,
     weights: Floats,
     learn: Callable[[Any, float, Any], Any],
     score: Callable[[Any, Any], Floats],
-) -> Floats:
-    """(len(strengths),) summed log loss of rows whose fold was held out.
+) -> tuple[float, Floats]:
+    """The strength with the lowest log loss on rows whose fold was held out, and the summed losses of all.
 
-    learn(kept, strength, before) gives what the rows `kept` teach, `before` what they taught under the strength before
-    it, or None: from strong to weak each solution warms the next. score(learned, held) gives log odds of other rows.
+    strengths from strong to weak; the first one where there are no folds, or no other. learn(kept, strength, before)
+    gives what the rows `kept` teach, `before` what they taught under the strength before, or None: each solution warms
+    the next. score(learned, held) gives log odds of other rows.
     """
     losses = np.zeros(len(strengths))
-    for fold in np.unique(folds):
+    for fold in () if folds is None or len(strengths) == 1 else np.unique(folds):
         held, kept = folds == fold, folds != fold
         learned = None
         for k, strength in enumerate(strengths):
             learned = learn(kept, strength, learned)
             losses[k] += weights[held] @ cross_entropy(score(learned, held), truth[held])
-    return losses
+    return strengths[int(np.argmin(losses))], losses
 
 
-def cross_validated(
-    strengths: Sequence[float], folds: Codes, X: Floats, n_free: int, truth: Floats, weights: Floats
-) -> Floats:
-    """`held_out_losses` of `fit_shrunken`."""
-    return held_out_losses(
+def choose_shrunken(
+    strengths: Sequence[float], folds: Codes | None, X: Floats, n_free: int, truth: Floats, weights: Floats
+) -> tuple[float, Floats]:
+    """`choose_strength` of `fit_shrunken`."""
+    return choose_strength(
         strengths,
         folds,
         truth,

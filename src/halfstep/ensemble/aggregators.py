@@ -18,10 +18,10 @@ from halfstep.core.arrays import Codes, Floats
 from halfstep.core.logistic import (
     FREE_PENALTY,
     STRENGTHS,
+    choose_shrunken,
+    choose_strength,
     cross_entropy,
-    cross_validated,
     fit_shrunken,
-    held_out_losses,
     shrinkage,
 )
 from halfstep.ensemble.predictions import logit
@@ -133,10 +133,8 @@ class WeightedAggregator(Aggregator):
         start: Floats | None = None,
     ) -> Self:
         X, n_channels = self.features(design), design.n_channels
-        self.strength = max(STRENGTHS) if self.shrinkage == "auto" else float(self.shrinkage)
-        if self.shrinkage == "auto" and folds is not None:
-            losses = cross_validated(STRENGTHS, folds, X, n_channels, truth, weights)
-            self.strength = STRENGTHS[int(np.argmin(losses))]
+        grid = STRENGTHS if self.shrinkage == "auto" else (float(self.shrinkage),)
+        self.strength, _ = choose_shrunken(grid, folds, X, n_channels, truth, weights)
         self.coefficients = fit_shrunken(X, n_channels, truth, weights, self.strength, start)
         return self
 
@@ -190,17 +188,15 @@ class AttentionAggregator(Aggregator):
 
     def fit(self, design: Design, truth: Floats, weights: Floats, folds: Codes | None) -> Self:
         self.sizes = np.array([_root_mean_square(design.latent), _root_mean_square(design.keys)])
-        strength = np.inf if self.shrinkage == "auto" else float(self.shrinkage)
-        if self.shrinkage == "auto" and folds is not None:
-            losses = held_out_losses(
-                ATTENTION_STRENGTHS,
-                folds,
-                truth,
-                weights,
-                lambda kept, strength, _: self._solve(design.take(kept), truth[kept], weights[kept], strength),
-                lambda b, held: self._score(design.take(held), b),
-            )
-            strength = ATTENTION_STRENGTHS[int(np.argmin(losses))]
+        grid = ATTENTION_STRENGTHS if self.shrinkage == "auto" else (float(self.shrinkage),)
+        strength, _ = choose_strength(
+            grid,
+            folds,
+            truth,
+            weights,
+            lambda kept, strength, _: self._solve(design.take(kept), truth[kept], weights[kept], strength),
+            lambda b, held: self._score(design.take(held), b),
+        )
         self.coefficients = self._solve(design, truth, weights, strength)
         return self
 

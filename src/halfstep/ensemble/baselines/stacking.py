@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from halfstep.core.arrays import Codes, Floats
 from halfstep.core.fitted import FromFit
-from halfstep.core.logistic import STRENGTHS, cross_validated, fit_shrunken
+from halfstep.core.logistic import STRENGTHS, choose_shrunken, fit_shrunken
 from halfstep.ensemble.baselines.base import FusionClassifier
 from halfstep.ensemble.baselines.impute import FilledLogits
 from halfstep.ensemble.predictions import CLIP, Predictions, expit
@@ -101,18 +101,15 @@ class ShrunkenStacking(FusionClassifier):
         filling = FilledLogits.fit(self.impute, data, self.clip)
         features = mean_and_deviations(filling.of(data))[data.labelled]
         truth = data.y[data.labelled].astype(np.float64)
-        weights, folds = np.ones(len(truth)), self._folds(truth)
-        grid = sorted(self.strengths, reverse=True)
-        loss = np.zeros(len(grid))
-        if folds is not None:
-            loss = cross_validated(grid, folds, features, 1, truth, weights) / len(truth)
-        strength = grid[int(np.argmin(loss))]
-        return ShrunkenRule(filling, fit_shrunken(features, 1, truth, weights, strength), strength, loss)
+        weights, grid = np.ones(len(truth)), sorted(self.strengths, reverse=True)
+        strength, losses = choose_shrunken(grid, self._folds(truth), features, 1, truth, weights)
+        coefficients = fit_shrunken(features, 1, truth, weights, strength)
+        return ShrunkenRule(filling, coefficients, strength, losses / len(truth))
 
     def _folds(self, truth: Floats) -> Codes | None:
         """(r,) the fold that holds a labelled instance out; None where there are too few labels."""
         n_folds = min(self.cv, int(min(truth.sum(), (1 - truth).sum())))
-        if n_folds < 2 or len(self.strengths) == 1:
+        if n_folds < 2:
             return None
         folds = np.empty(len(truth), np.int64)
         splitter = StratifiedKFold(n_folds, shuffle=True, random_state=self.random_state)
