@@ -1,7 +1,7 @@
 """Ids of one side and their row numbers: factorise a column, look ids up, turn rows back into ids.
 
 Knows ids of any hashable kind and the columns of any frame library. Must not know factors, models or files.
-What counts as the same id is decided in `_plain_ids.py`.
+What counts as the same id is decided in `plain_ids.py`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from halfstep.data.plain_ids import (
     as_series,
     called,
     distinct_by_appearance,
+    factorise,
     is_int64,
     join_text,
     json_keeps,
@@ -297,8 +298,9 @@ def encode(values: Any, name: str = "") -> tuple[Index, NDArray[np.int32]]:
     """
     series = as_series(values)
     if series is not None and series.dtype == nw.String:
-        refuse_null(series.is_null().to_numpy(), name)
-        return _sort_texts(*_factorise_texts(series), name)
+        texts, codes = factorise(series)
+        refuse_null(codes < 0, name)
+        return _sort_texts(texts.tolist(), codes, name)
     plain = plain_ids(values, name)
     if plain.dtype == np.int64:
         index = Index._unique(sorted_distinct(plain), name)
@@ -308,17 +310,6 @@ def encode(values: Any, name: str = "") -> tuple[Index, NDArray[np.int32]]:
     if set(map(type, distinct)) <= {str}:
         return _sort_texts(distinct, codes, name)
     return Index._unique(objects(distinct), name), codes.astype(np.int32)
-
-
-def _factorise_texts(series: nw.Series[Any]) -> tuple[list[str], NDArray[Any]]:
-    """Distinct strings in any order, and for each row which of them it holds."""
-    if series.implementation.is_pandas_like():
-        codes, distinct = series.to_native().factorize()
-        return distinct.tolist(), np.asarray(codes)
-    texts = series.unique().to_list()
-    if not texts:
-        return [], np.empty(0, np.int64)
-    return texts, series.replace_strict(texts, range(len(texts)), return_dtype=nw.Int64).to_numpy()
 
 
 def _sort_texts(texts: Sequence[str], codes: NDArray[Any], name: str) -> tuple[Index, NDArray[np.int32]]:

@@ -90,15 +90,42 @@ def distinct_by_appearance(values: NDArray[Any], name: str) -> NDArray[Any]:
     return objects(list(number_objects(values, name)[0]))
 
 
-def number_objects(values: NDArray[Any], name: str) -> tuple[dict[Any, int], Ints]:
+def number_objects(values: NDArray[Any] | Sequence[Any], name: str) -> tuple[dict[Any, int], Ints]:
     """Number hashables in order of appearance: the numbering, and the number of each value."""
     numbers: defaultdict[Any, int] = defaultdict()
     numbers.default_factory = numbers.__len__
+    plain = values.tolist() if isinstance(values, np.ndarray) else values
     try:
-        codes = np.fromiter(map(numbers.__getitem__, values.tolist()), np.int64, len(values))
+        codes = np.fromiter(map(numbers.__getitem__, plain), np.int64, len(values))
     except TypeError as error:
         raise TypeError(f"{called(name)} must be hashable: {error}") from error
     return dict(numbers), codes
+
+
+def factorise(series: nw.Series[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Distinct values of a column of any frame library, in any order, and for each row which it holds; -1 for null."""
+    native = series.to_native()
+    if series.implementation.is_pandas_like():
+        codes, distinct = native.factorize()
+        values = np.asarray(distinct)
+        return values if values.dtype.kind in "iuf" else objects(values.tolist()), np.asarray(codes)
+    if series.implementation.is_pyarrow():
+        return _factorise_arrow(native)
+    distinct = series.drop_nulls().unique().to_list()
+    codes = series.replace_strict(distinct, range(len(distinct)), default=-1, return_dtype=nw.Int64) if distinct else ()
+    return objects(distinct), np.asarray(codes, np.int64) if distinct else np.full(len(series), -1)
+
+
+def _factorise_arrow(column: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    import pyarrow
+
+    column = column if isinstance(column, pyarrow.ChunkedArray) else pyarrow.chunked_array([column])
+    coded = column if pyarrow.types.is_dictionary(column.type) else column.dictionary_encode()
+    coded = coded.unify_dictionaries().combine_chunks()
+    if isinstance(coded, pyarrow.ChunkedArray):
+        coded = coded.chunk(0) if coded.num_chunks else pyarrow.array([], coded.type)
+    codes = coded.indices.fill_null(-1) if coded.indices.null_count else coded.indices
+    return coded.dictionary.to_numpy(zero_copy_only=False), codes.to_numpy(zero_copy_only=False)
 
 
 def as_series(values: Any) -> nw.Series[Any] | None:
@@ -149,7 +176,7 @@ def _plain_objects(array: NDArray[Any], name: str) -> NDArray[Any]:
             return array
     if all(issubclass(t, float | np.floating) for t in types):
         return _plain_floats(array.astype(np.float64), name)
-    refuse_null(np.fromiter(map(_is_null, array), bool, len(array)), name)
+    refuse_null(np.fromiter(map(is_null, array), bool, len(array)), name)
     if types & {bool, np.bool_}:
         raise TypeError(f"{called(name)} cannot be booleans; to select by a mask, pass ids[mask]")
     plain = objects(list(map(_plain_value, array)))
@@ -169,7 +196,8 @@ def is_int64(value: Any) -> bool:
     return type(value) is int and -(2**63) <= value < 2**63
 
 
-def _is_null(value: Any) -> bool:
+def is_null(value: Any) -> bool:
+    """Whether a value stands for nothing: None, NaN, NaT, NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):  # pandas.NA has no truth value
         return True
     return isinstance(value, float | Decimal | np.generic) and bool(value != value)

@@ -15,8 +15,9 @@ from rich.markup import escape
 
 from halfstep.apps.console import say
 from halfstep.data.datasets._archive import Archive
-from halfstep.data.datasets._columns import Coded, is_missing, numbers_of, object_array
+from halfstep.data.datasets._columns import Coded, is_missing, numbers_of
 from halfstep.data.datasets._delimited import header_start, read_delimited, read_header
+from halfstep.data.plain_ids import objects
 from halfstep.data.datasets._sources import ARROW, PARQUET, SUFFIX_DELIMITERS
 from halfstep.errors import close_matches, require
 
@@ -151,4 +152,4 @@ def _joined(ids: NDArray[Any], key: str | None, path: Path, id: str | None, labe
             f"{path}: {len(unknown)} ids, such as {min(unknown)!r}, are not among the predictions; do both files name "
             "the same instances?"
         )
-    return object_array(by_id.get(str(each)) for each in ids.tolist())
+    return objects([by_id.get(str(each)) for each in ids.tolist()])

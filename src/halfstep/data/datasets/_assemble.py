@@ -15,9 +15,10 @@ import numpy.typing as npt
 from scipy import sparse
 
 from halfstep.data.ids import encode
+from halfstep.data.plain_ids import objects
 from halfstep.errors import one_of
 
-from ._columns import Coded, FloatArray, object_array
+from ._columns import Coded, FloatArray
 from .interactions import Interactions
 
 MOST_INT32 = 2**31 - 1
@@ -76,7 +77,7 @@ def assemble(
             titles.append(None)
             continue
         report[f"{side}_without_label"] = sum(one not in labels for one in ids)
-        titles.append(object_array(labels.get(one, str(one)) for one in ids))
+        titles.append(objects([labels.get(one, str(one)) for one in ids]))
     result = Interactions(matrix, user_ids, item_ids, titles[0], titles[1], times, name, source, licence, report)
     mention(result)
     return result

@@ -5,7 +5,6 @@ Must not know files, users or items.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from halfstep.data.ids import encode
+from halfstep.data.plain_ids import as_series, factorise, is_null, number_objects, objects
 
 IntArray = npt.NDArray[np.integer[Any]]
 FloatArray = npt.NDArray[np.float64]
@@ -32,33 +32,22 @@ class Coded:
         return len(self.codes)
 
     @classmethod
-    def from_arrow(cls, column: Any) -> Coded:
-        """From a pyarrow array or chunked array; null and, for strings, the empty string are missing."""
-        import pyarrow
-
-        if not isinstance(column, pyarrow.ChunkedArray):
-            column = pyarrow.chunked_array([column])
-        if not pyarrow.types.is_dictionary(column.type):
-            column = column.dictionary_encode()
-        column = column.unify_dictionaries().combine_chunks()
-        if isinstance(column, pyarrow.ChunkedArray):
-            column = column.chunk(0) if column.num_chunks else pyarrow.array([], column.type)
-        codes = column.indices
-        codes = codes.fill_null(-1) if codes.null_count else codes
-        values = column.dictionary.to_numpy(zero_copy_only=False)
-        return cls(codes.to_numpy(zero_copy_only=False), values).without(is_missing(values))
-
-    @classmethod
-    def from_values(cls, values: Any) -> Coded:
-        """From an array or list; None, NaN and the empty string are missing."""
-        array = values if isinstance(values, np.ndarray) else object_array(list(values))
-        if array.dtype == object:
-            return code_strings(array.tolist())
-        if array.dtype.kind in "iu":  # never missing, and `encode` needs no sort
+    def of(cls, column: Any) -> Coded:
+        """From a list, an array or a column of any frame library; null, NaN and the empty string are missing."""
+        series = as_series(column)
+        if series is not None and not (series.dtype.is_integer() and not series.null_count()):
+            values, codes = factorise(series)
+            return cls(codes, values).without(is_missing(values))
+        array = column if series is None else series.to_numpy()
+        if not isinstance(array, np.ndarray) or array.dtype == object:
+            numbers, codes = number_objects(array, "")
+            values = objects(list(numbers))
+        elif array.dtype.kind in "iu":  # never missing, and `encode` needs no sort
             index, codes = encode(array)
-            return cls(codes, index.ids)
-        distinct, places = np.unique(array, return_inverse=True)
-        return cls(places, distinct).without(is_missing(distinct))
+            values = index.ids
+        else:
+            values, codes = np.unique(array, return_inverse=True)
+        return cls(codes, values).without(is_missing(values))
 
     def without(self, missing: npt.NDArray[np.bool_]) -> Coded:
         """The same column with the marked values turned into missing ones."""
@@ -80,7 +69,7 @@ class Coded:
 
     def expand(self) -> npt.NDArray[Any]:
         """One value for every row; None where missing."""
-        return np.asarray(object_array([*self.values.tolist(), None])[self.codes])
+        return np.asarray(objects([*self.values.tolist(), None])[self.codes])
 
     def with_whole_numbers(self) -> Coded:
         """Strings that all are plain whole numbers become int64; a "007" or "1.0" keeps all as text."""
@@ -92,30 +81,6 @@ class Coded:
         return Coded(self.codes, numbers) if same else self
 
 
-class _Codebook(dict[Any, int]):
-    """A dictionary that gives every new key the next number."""
-
-    def __missing__(self, key: Any) -> int:
-        self[key] = code = len(self)
-        return code
-
-
-def code_strings(values: Sequence[Any]) -> Coded:
-    """`Coded` from Python objects, in one pass through a dictionary."""
-    book = _Codebook()
-    codes = np.fromiter(map(book.__getitem__, values), np.int64, len(values))
-    distinct = object_array(book)
-    return Coded(codes, distinct).without(is_missing(distinct))
-
-
-def object_array(values: Iterable[Any]) -> npt.NDArray[Any]:
-    """A 1-D object array, also when the values are tuples."""
-    values = list(values)
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
-
-
 def label_map(ids: Coded, labels: Coded) -> dict[Any, str]:
     """Id to label over the rows that have both; of an id that comes twice the last label stays."""
     both = (ids.codes >= 0) & (labels.codes >= 0)
@@ -125,9 +90,9 @@ def label_map(ids: Coded, labels: Coded) -> dict[Any, str]:
 def is_missing(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Which values stand for nothing: None, NaN, NaT, the empty string."""
     if values.dtype == object:
-        return np.fromiter((v is None or v == "" or v != v for v in values), np.bool_, len(values))
+        return np.fromiter((is_null(v) or v == "" for v in values), np.bool_, len(values))
     if values.dtype.kind in "fcmM":
-        return np.asarray(np.isnat(values) if values.dtype.kind in "mM" else np.isnan(values))
+        return np.asarray(values != values)
     return np.zeros(len(values), np.bool_) if values.dtype.kind not in "US" else values == values.dtype.type()
 
 
@@ -137,7 +102,7 @@ def numbers_of(column: Any) -> FloatArray:
         array = np.asarray(column)
         if array.dtype.kind in "fiub":
             return array.astype(np.float64, copy=False)
-        column = Coded.from_values(array)
+        column = Coded.of(array)
     return np.asarray(np.append(_parse(column.values, float), np.nan)[column.codes])
 
 
@@ -150,7 +115,7 @@ def seconds_of(column: Any) -> FloatArray:
             return np.where(np.isnat(array), np.nan, since)
         if array.dtype.kind in "fiub":
             return array.astype(np.float64, copy=False)
-        column = Coded.from_values(array)
+        column = Coded.of(array)
     return np.asarray(np.append(_parse(column.values, _one_time), np.nan)[column.codes])
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ._columns import Coded, FloatArray, code_strings, numbers_of, seconds_of
+from ._columns import Coded, FloatArray, numbers_of, seconds_of
 
 # Below this many bytes importing pyarrow costs more than it saves.
 ARROW_PAYS_FROM = 4_000_000
@@ -151,13 +151,13 @@ def _with_python(
         if _is_regular(data, width, delimiter):
             # Every row has `width` fields, so one split gives them all and a stride gives a column.
             fields = _decode(data, encoding, file).replace("\n", delimiter).split(delimiter)[:-1]
-            columns = {name: code_strings(fields[place::width]) for name, place in places.items()}
+            columns = {name: Coded.of(fields[place::width]) for name, place in places.items()}
             return columns, len(fields) // width, 0
         lines = _decode(data, encoding, file).split("\n")
         rows = [line.split(delimiter) for line in lines if line]
     good = [row for row in rows if len(row) == width]
     across: list[Any] = list(zip(*good, strict=True)) or [()] * width
-    columns = {name: code_strings(across[place]) for name, place in places.items()}
+    columns = {name: Coded.of(across[place]) for name, place in places.items()}
     return columns, len(rows), len(rows) - len(good)
 
 
@@ -229,5 +229,5 @@ def _with_arrow(
                 continue
             except pyarrow.ArrowInvalid:  # some field is not a number: the coded path turns just those into NaN
                 pass
-        columns[name] = Coded.from_arrow(column)
+        columns[name] = Coded.of(column)
     return columns, table.num_rows + broken, broken

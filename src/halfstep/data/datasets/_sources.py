@@ -14,7 +14,7 @@ import numpy as np
 from halfstep.errors import require
 
 from ._archive import Archive
-from ._columns import Coded, is_missing, numbers_of, object_array, seconds_of
+from ._columns import Coded, numbers_of, seconds_of
 from ._delimited import header_start, read_delimited, read_header
 
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
@@ -89,7 +89,7 @@ def _from_frame(frame: Any, choose: Chooser) -> tuple[dict[str, Any], dict[str, 
     for role, name in roles.items():
         series = frame[name]
         if role in ("user", "item"):
-            columns[role] = _coded_series(series)
+            columns[role] = Coded.of(series)
         elif role == "timestamp":
             if series.dtype in (nw.Date, nw.Datetime):
                 series = series.cast(nw.Datetime("us")) if series.dtype == nw.Date else series
@@ -98,24 +98,6 @@ def _from_frame(frame: Any, choose: Chooser) -> tuple[dict[str, Any], dict[str, 
         else:
             columns[role] = numbers_of(series.to_numpy())
     return columns, {"rows": len(frame), "columns": roles}
-
-
-def _coded_series(series: Any) -> Coded:
-    """Ids of a narwhals series; each library factorises its own text."""
-    if series.implementation.is_pandas_like():
-        codes, values = series.to_native().factorize()
-        values = np.asarray(values)
-        if values.dtype.kind not in "iuf":
-            values = object_array(values.tolist())
-        return Coded(codes, values).without(is_missing(values))
-    if series.dtype.is_integer() and not series.null_count():
-        return Coded.from_values(series.to_numpy())
-    if series.implementation.is_pyarrow():
-        return Coded.from_arrow(series.to_native())
-    distinct = series.drop_nulls().unique().to_list()
-    values = object_array(distinct)
-    codes = series.replace_strict(distinct, list(range(len(values))), default=-1, return_dtype=nw.Int64)
-    return Coded(codes.to_numpy(), values).without(is_missing(values))
 
 
 def _from_text(
@@ -185,8 +167,8 @@ def _take(roles: dict[str, Any], column: Callable[[Any], Any], rows: int) -> tup
     """The role of a column decides how it is read: ids coded, weights as numbers, times as seconds."""
     read: dict[str, Callable[[Any], Any]]
     read = {
-        "user": Coded.from_values,
-        "item": Coded.from_values,
+        "user": Coded.of,
+        "item": Coded.of,
         "weight": numbers_of,
         "timestamp": seconds_of,
     }

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from halfstep.data.plain_ids import objects
 from halfstep.errors import one_of
 
 from ._archive import Archive
 from ._assemble import assemble, warn
-from ._columns import Coded, FloatArray, label_map, object_array
+from ._columns import Coded, FloatArray, label_map
 from ._delimited import Table, read_delimited
 from .interactions import Interactions
 
@@ -200,7 +201,7 @@ def _iwa(archive: Archive, reference: Archive) -> Interactions:
     rows, columns = np.nonzero(grid)  # NaN counts as non-zero here, so an unreadable weight is reported
     report = _report(table, weight="as in the file", zeros=int(grid.size - len(rows)))
     users = table.text[names[0]].rows(rows)
-    items = Coded(columns, object_array(names[1:]))
+    items = Coded(columns, objects(names[1:]))
     item_labels = (
         _titles(reference, "IWA Reference.txt", "IWA ID", "IWA Title", report)
         if reference.find(r"IWA Reference\.txt")
