@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from rich.markup import escape
 
 from halfstep.apps.console import say
-from halfstep.data.datasets._archive import Archive
 from halfstep.data.datasets._columns import Coded, is_missing, numbers_of
-from halfstep.data.datasets._delimited import header_start, read_delimited, read_header
+from halfstep.data.datasets._delimited import Delimited
+from halfstep.data.datasets._sources import ARROW, PARQUET
 from halfstep.data.plain_ids import objects
-from halfstep.data.datasets._sources import ARROW, PARQUET, SUFFIX_DELIMITERS
 from halfstep.errors import close_matches, require
 
 ID_NAMES = ("id", "instance", "instanceid", "row", "rowid", "sample", "sampleid", "index", "key", "uid")
@@ -74,19 +73,11 @@ def read_columns(path: Path) -> Columns:
         kind = "parquet" if suffix in PARQUET else "feather"
         table = require(f"pyarrow.{kind}", "frames").read_table(str(path))
         return {name: table[name].to_numpy() for name in table.column_names}
-    archive = Archive(path, "table")
-    members = archive.find(".*")
-    if len(members) != 1:
-        raise ValueError(f"{path} must hold one table; it holds {archive.listing()}")
-    data = archive.read(members[0])
-    first = data[:65536].partition(b"\n")[0]
-    inner = Path(members[0].removesuffix(".gz")).suffix.lower()
-    delimiter = SUFFIX_DELIMITERS.get(inner) or max(",\t;|", key=lambda mark: first.count(mark.encode()))
-    names, _ = read_header(data, header_start(data), delimiter, True, "utf-8", path.name)
-    table = read_delimited(data, file=path.name, text=names, delimiter=delimiter)
+    text = Delimited.open(path)
+    table = text.read(dict.fromkeys(text.names))
     if table.broken:
         raise ValueError(f"{path}: {table.broken} of {table.rows} rows have another number of fields than the header")
-    return {name: _typed(table.text[name]) for name in names}
+    return {name: _typed(table[name]) for name in text.names}
 
 
 def _typed(column: Coded) -> NDArray[Any]:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from halfstep.core.cells import Observations
 from halfstep.data.ids import encode
 from halfstep.data.plain_ids import objects
 from halfstep.errors import one_of
@@ -21,7 +22,6 @@ from halfstep.errors import one_of
 from ._columns import Coded, FloatArray
 from .interactions import Interactions
 
-MOST_INT32 = 2**31 - 1
 DUPLICATES = ("sum", "mean", "max", "count", "last", "error")
 
 
@@ -129,34 +129,33 @@ def _cells(
     if times is not None and duplicates == "last":
         by_time = np.argsort(times, kind="stable")
         rows, columns, weights, times = rows[by_time], columns[by_time], weights[by_time], times[by_time]
-    order = _counting_order(columns, shape[1])
-    order = order[_counting_order(rows[order], shape[0])]
-    rows, columns, weights = rows[order], columns[order], weights[order]
-    times = None if times is None else times[order]
-
-    new = np.ones(len(rows), np.bool_)
-    new[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
+    # Sorted in linear time; of a pair that comes twice, the cells stay in their order.
+    cells = Observations.from_cells(rows, columns, shape, 0.0 if times is None else times, weights, dtype=np.float64)
+    row = np.repeat(np.arange(shape[0]), cells.counts)
+    new = np.ones(len(cells), np.bool_)
+    new[1:] = (row[1:] != row[:-1]) | (cells.indices[1:] != cells.indices[:-1])
     starts = np.flatnonzero(new)
-    repeated = len(rows) - len(starts)
+    repeated = len(cells) - len(starts)
     if repeated and duplicates == "error":
         at = np.flatnonzero(~new)[0]
         raise ValueError(
-            f"{repeated} rows repeat a (user, item) pair, the first ({user_ids[rows[at]]!r}, "
-            f"{item_ids[columns[at]]!r}); duplicates='sum', 'mean', 'max', 'count' or 'last' combines them"
+            f"{repeated} rows repeat a (user, item) pair, the first ({user_ids[row[at]]!r}, "
+            f"{item_ids[cells.indices[at]]!r}); duplicates='sum', 'mean', 'max', 'count' or 'last' combines them"
         )
-    if repeated:
-        weights = _combine(weights, starts, np.diff(np.append(starts, len(rows))), duplicates)
-        rows, columns = rows[starts], columns[starts]
-        times = None if times is None else np.maximum.reduceat(times, starts)
-    indptr = np.zeros(shape[0] + 1, np.int64)
-    np.cumsum(np.bincount(rows, minlength=shape[0]), out=indptr[1:])
-    matrix = sparse.csr_array((weights.astype(np.float32), columns.astype(np.int32), indptr), shape=shape)
+    sizes = np.diff(np.append(starts, len(cells)))
+    weights = _combine(np.asarray(cells.weights), starts, sizes, duplicates).astype(np.float32)
+    indptr = np.searchsorted(starts, cells.indptr)
+    matrix = sparse.csr_array((weights, cells.indices[starts], indptr), shape=shape)
     matrix.has_sorted_indices = matrix.has_canonical_format = True
+    if times is not None:
+        times = _combine(np.asarray(cells.targets), starts, sizes, "max")
     return matrix, times, repeated
 
 
 def _combine(weights: FloatArray, starts: npt.NDArray[Any], sizes: npt.NDArray[Any], how: str) -> FloatArray:
     """One weight for each run of equal pairs that begins at `starts` and has `sizes` rows."""
+    if len(starts) == len(weights):  # also where there are none, which `reduceat` cannot do
+        return weights
     if how == "count":
         return sizes.astype(np.float64)
     if how == "last":
@@ -165,11 +164,3 @@ def _combine(weights: FloatArray, starts: npt.NDArray[Any], sizes: npt.NDArray[A
         return np.asarray(np.maximum.reduceat(weights, starts))
     total = np.add.reduceat(weights, starts)
     return np.asarray(total / sizes if how == "mean" else total)
-
-
-def _counting_order(codes: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
-    """A stable argsort of codes in linear time: scipy's CSR to CSC conversion is a counting sort."""
-    n = len(codes)
-    places = np.arange(n + 1, dtype=np.int32 if n < MOST_INT32 else np.int64)
-    one_each = sparse.csr_array((np.ones(n, np.int8), codes, places), shape=(n, max(size, 1)))
-    return np.asarray(one_each.tocsc().indices)

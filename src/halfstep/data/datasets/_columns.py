@@ -5,9 +5,12 @@ Must not know files, users or items.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
@@ -89,6 +92,8 @@ def label_map(ids: Coded, labels: Coded) -> dict[Any, str]:
 
 def is_missing(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Which values stand for nothing: None, NaN, NaT, the empty string."""
+    if values.dtype == object and set(map(type, values)) == {str}:
+        return np.asarray(values == "")
     if values.dtype == object:
         return np.fromiter((is_null(v) or v == "" for v in values), np.bool_, len(values))
     if values.dtype.kind in "fcmM":
@@ -98,30 +103,22 @@ def is_missing(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 
 def numbers_of(column: Any) -> FloatArray:
     """A column as float64; NaN where the value is missing or is no number."""
-    if not isinstance(column, Coded):
-        array = np.asarray(column)
-        if array.dtype.kind in "fiub":
-            return array.astype(np.float64, copy=False)
-        column = Coded.of(array)
-    return np.asarray(np.append(_parse(column.values, float), np.nan)[column.codes])
+    return _parsed(column, float)
 
 
 def seconds_of(column: Any) -> FloatArray:
     """Times as seconds since 1970 (UTC): numbers as they are, dates and ISO 8601 text converted."""
-    if not isinstance(column, Coded):
-        array = np.asarray(column)
-        if array.dtype.kind == "M":
-            since = array.astype("datetime64[us]").astype(np.int64) / 1e6
-            return np.where(np.isnat(array), np.nan, since)
-        if array.dtype.kind in "fiub":
-            return array.astype(np.float64, copy=False)
-        column = Coded.of(array)
-    return np.asarray(np.append(_parse(column.values, _one_time), np.nan)[column.codes])
+    series = None if isinstance(column, Coded) else as_series(column)
+    if series is not None and series.dtype in (nw.Date, nw.Datetime):
+        moments = series.cast(nw.Datetime("us")) if series.dtype == nw.Date else series
+        column = (moments.dt.timestamp("us") / 1e6).to_numpy()
+    elif isinstance(column, np.ndarray) and column.dtype.kind == "M":
+        since = column.astype("datetime64[us]").astype(np.int64) / 1e6
+        return np.where(np.isnat(column), np.nan, since)
+    return _parsed(column, _one_time)
 
 
 def _one_time(value: Any) -> float:
-    from datetime import UTC, date, datetime
-
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -132,13 +129,14 @@ def _one_time(value: Any) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def _parse(values: npt.NDArray[Any], one: Any) -> FloatArray:
-    if values.dtype.kind in "fiub":
-        return values.astype(np.float64)
-    try:
-        return np.asarray(values.astype(np.float64))  # the whole column in C; falls through where a value is no number
-    except (TypeError, ValueError):
-        pass
+def _parsed(column: Any, one: Callable[[Any], float]) -> FloatArray:
+    """A number for each row: those of a numeric column, else what `one` makes of each distinct value."""
+    if not isinstance(column, Coded):
+        series = as_series(column)
+        array = np.asarray(column) if series is None else series.to_numpy()
+        if array.dtype.kind in "fiub":
+            return array.astype(np.float64, copy=False)
+        column = Coded.of(array)
 
     def safe(value: Any) -> float:
         try:
@@ -146,4 +144,8 @@ def _parse(values: npt.NDArray[Any], one: Any) -> FloatArray:
         except (TypeError, ValueError):
             return float("nan")
 
-    return np.fromiter(map(safe, values), np.float64, len(values))
+    try:
+        numbers = np.asarray(column.values.astype(np.float64))  # in C; falls through where a value is no number
+    except (TypeError, ValueError):
+        numbers = np.fromiter(map(safe, column.values), np.float64, len(column.values))
+    return np.asarray(np.append(numbers, np.nan)[column.codes])

@@ -13,12 +13,10 @@ import numpy as np
 
 from halfstep.errors import require
 
-from ._archive import Archive
 from ._columns import Coded, numbers_of, seconds_of
-from ._delimited import header_start, read_delimited, read_header
+from ._delimited import Delimited
 
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
-SUFFIX_DELIMITERS = {".tsv": "\t", ".tab": "\t"}
 
 Chooser = Callable[[list[Any]], dict[str, Any]]
 
@@ -37,8 +35,7 @@ def read_columns(
                 f"path_or_frame={str(source)!r} is not a file; give a CSV, TSV, Parquet or Arrow file"
             )
         if path.suffix.lower() in PARQUET + ARROW:
-            frame = _binary_file(path, choose)
-            return (*_from_frame(frame, choose), path.name)
+            return (*_from_frame(_binary_file(path, choose), choose), path.name)
         return (*_from_text(path, choose, delimiter, engine), path.name)
     if isinstance(source, Mapping):
         lengths = {name: len(column) for name, column in source.items()}
@@ -65,69 +62,32 @@ def _binary_file(path: Path, choose: Chooser) -> Any:
         # Text ids are most often stored as a dictionary: keep it instead of spelling every row out.
         text = [roles[r] for r in ("user", "item") if pyarrow.types.is_string(schema.field(roles[r]).type)]
         with pyarrow.parquet.ParquetFile(path, read_dictionary=text) as file:
-            return nw.from_native(file.read(columns=list(dict.fromkeys(roles.values()))))
+            return nw.from_native(file.read(columns=list(roles.values())))
     import pyarrow.feather
 
-    names = _ipc_names(path)
-    return nw.from_native(pyarrow.feather.read_table(path, columns=list(dict.fromkeys(choose(names).values()))))
-
-
-def _ipc_names(path: Path) -> list[Any]:
-    import pyarrow
-
     with pyarrow.memory_map(str(path)) as handle:
-        return list(pyarrow.ipc.open_file(handle).schema.names)
+        names = list(pyarrow.ipc.open_file(handle).schema.names)
+    return nw.from_native(pyarrow.feather.read_table(path, columns=list(choose(names).values())))
 
 
 def _from_frame(frame: Any, choose: Chooser) -> tuple[dict[str, Any], dict[str, Any]]:
-    names = frame.collect_schema().names()
-    roles = choose(list(names))
+    roles = choose(list(frame.collect_schema().names()))
     if isinstance(frame, nw.LazyFrame):
-        frame = frame.select(list(dict.fromkeys(roles.values()))).collect()
-
-    columns: dict[str, Any] = {}
-    for role, name in roles.items():
-        series = frame[name]
-        if role in ("user", "item"):
-            columns[role] = Coded.of(series)
-        elif role == "timestamp":
-            if series.dtype in (nw.Date, nw.Datetime):
-                series = series.cast(nw.Datetime("us")) if series.dtype == nw.Date else series
-                series = series.dt.timestamp("us") / 1e6
-            columns[role] = seconds_of(series.to_numpy())
-        else:
-            columns[role] = numbers_of(series.to_numpy())
-    return columns, {"rows": len(frame), "columns": roles}
+        frame = frame.select(list(roles.values())).collect()
+    return _take(roles, frame.__getitem__, len(frame))
 
 
 def _from_text(
     path: Path, choose: Chooser, delimiter: str | None, engine: str | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    archive = Archive(path, "table")
-    members = archive.find(".*")
-    if len(members) != 1:
-        raise ValueError(f"path_or_frame={str(path)!r} must hold one table; it holds {archive.listing()}")
-    data = archive.read(members[0])
-    suffix = Path(members[0].removesuffix(".gz")).suffix.lower()
-    if delimiter is None:
-        first = data[:65536].partition(b"\n")[0]
-        delimiter = SUFFIX_DELIMITERS.get(suffix) or max(",\t;|", key=lambda mark: first.count(mark.encode()))
-    names, _ = read_header(data, header_start(data), delimiter, True, "utf-8", path.name)
-    roles = choose(list(names))
-    ids = [roles[role] for role in ("user", "item")]
-    others = {role: roles[role] for role in ("weight", "timestamp") if role in roles}
-    table = read_delimited(
-        data,
-        file=path.name,
-        text=ids,
-        numbers=[name for role, name in others.items() if role == "weight"],
-        times=[name for role, name in others.items() if role == "timestamp"],
-        delimiter=delimiter,
-        engine=engine,
-    )
-    columns: dict[str, Any] = {role: table.text[roles[role]].with_whole_numbers() for role in ("user", "item")}
-    columns.update({role: table.numbers[name] for role, name in others.items()})
-    return columns, {"rows": table.rows, "broken_rows": table.broken, "columns": roles}
+    text = Delimited.open(path, delimiter)
+    roles = choose(text.names)
+    numeric = {"weight": numbers_of, "timestamp": seconds_of}
+    table = text.read({name: numeric.get(role) for role, name in roles.items()}, engine)
+    columns = {
+        role: table[name] if role in numeric else table[name].with_whole_numbers() for role, name in roles.items()
+    }
+    return columns, table.report(columns=roles)
 
 
 def _from_rows(source: Any, choose: Chooser) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -165,11 +125,5 @@ def _holds_rows(value: Any) -> bool:
 
 def _take(roles: dict[str, Any], column: Callable[[Any], Any], rows: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """The role of a column decides how it is read: ids coded, weights as numbers, times as seconds."""
-    read: dict[str, Callable[[Any], Any]]
-    read = {
-        "user": Coded.of,
-        "item": Coded.of,
-        "weight": numbers_of,
-        "timestamp": seconds_of,
-    }
+    read = {"user": Coded.of, "item": Coded.of, "weight": numbers_of, "timestamp": seconds_of}
     return {role: read[role](column(name)) for role, name in roles.items()}, {"rows": rows, "columns": roles}

@@ -16,7 +16,7 @@ import numpy as np
 from ._archive import Archive
 from ._assemble import assemble
 from ._columns import label_map
-from ._delimited import read_delimited
+from ._delimited import Delimited
 from .interactions import Interactions
 
 LICENCE = "free reuse with acknowledgement of ESCO (European Commission, Decision 2011/833/EU)"
@@ -51,20 +51,11 @@ def load_esco(
     relations_file = _pick(archive, "occupationSkillRelations", language) or archive.need(
         r"occupationSkillRelations\.csv", "occupationSkillRelations.csv"
     )
-    table = read_delimited(
-        archive.read(relations_file),
-        file=relations_file,
-        text=("occupationUri", "relationType", "skillUri"),
-        optional=("occupationLabel", "skillLabel"),
-        engine=engine,
-    )
-    occupations, skills, kinds = (table.text[c] for c in ("occupationUri", "skillUri", "relationType"))
-    report: dict[str, Any] = {
-        "rows": table.rows,
-        "broken_rows": table.broken,
-        "repeated_labels": 0,
-        "files": [PurePosixPath(relations_file).name],
-    }
+    text = Delimited(archive.read(relations_file), relations_file)
+    optional = [name for name in ("occupationLabel", "skillLabel") if name in text.names]
+    table = text.read(dict.fromkeys(["occupationUri", "relationType", "skillUri", *optional]), engine)
+    kinds = table["relationType"]
+    report = table.report(repeated_labels=0, files=[PurePosixPath(relations_file).name])
 
     kind_names = [str(value) for value in kinds.values]
     counts = np.bincount(kinds.codes + 1, minlength=len(kind_names) + 1)
@@ -76,31 +67,25 @@ def load_esco(
     values = np.append([chosen.get(kind, 0.0) for kind in kind_names], 0.0)[kinds.codes][keep]
 
     labels: dict[str, dict[str, str]] = {}
-    for name, uri_column, label_column in (
-        ("occupations", "occupationUri", "occupationLabel"),
-        ("skills", "skillUri", "skillLabel"),
-    ):
-        labels[name] = {}
-        if label_column in table.text:
-            uris, titles = table.text[uri_column], table.text[label_column]
-            labels[name].update(label_map(uris, titles))
-        own = _concepts(archive, name, language, engine, report)
-        report[f"unknown_{name}"] = sum(uri not in own for uri in table.text[uri_column].values)
-        related = set(table.text[uri_column].values)
-        report[f"{name}_without_relations"] = sum(uri not in related for uri in own)
-        labels[name].update(own)
+    for name in ("occupation", "skill"):
+        uris, label_column = table[f"{name}Uri"], f"{name}Label"
+        own = _concepts(archive, f"{name}s", language, engine, report)
+        report[f"unknown_{name}s"] = sum(uri not in own for uri in uris.values)
+        related = set(uris.values)
+        report[f"{name}s_without_relations"] = sum(uri not in related for uri in own)
+        labels[name] = (label_map(uris, table[label_column]) if label_column in optional else {}) | own
 
     return assemble(
-        occupations.rows(keep),
-        skills.rows(keep),
+        table["occupationUri"].rows(keep),
+        table["skillUri"].rows(keep),
         values,
         duplicates="max",
         name="ESCO occupations x skills",
         source=f"ESCO, {archive.path.name}",
         licence=LICENCE,
         report=report,
-        user_labels=labels["occupations"],
-        item_labels=labels["skills"],
+        user_labels=labels["occupation"],
+        item_labels=labels["skill"],
     )
 
 
@@ -148,9 +133,6 @@ def _concepts(
     member = _pick(archive, stem, language)
     if member is None:
         return {}
-    table = read_delimited(archive.read(member), file=member, text=("conceptUri", "preferredLabel"), engine=engine)
-    uris = table.text["conceptUri"]
+    table = Delimited(archive.read(member), member).read({"conceptUri": None, "preferredLabel": None}, engine)
     report["files"].append(PurePosixPath(member).name)
-    report["broken_rows"] += table.broken
-    report["repeated_labels"] += int((uris.codes >= 0).sum()) - len(uris.values)
-    return label_map(uris, table.text["preferredLabel"])
+    return table.titles("conceptUri", "preferredLabel", report)

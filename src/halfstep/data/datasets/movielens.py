@@ -7,8 +7,8 @@ from typing import Any
 
 from ._archive import Archive
 from ._assemble import assemble
-from ._columns import label_map
-from ._delimited import Table, read_delimited
+from ._columns import label_map, numbers_of
+from ._delimited import Delimited, TextColumns
 from .interactions import Interactions
 
 LICENCE = "GroupLens, University of Minnesota: research use with citation, no redistribution without permission"
@@ -41,21 +41,19 @@ def load_movielens(path: str | os.PathLike[str], *, engine: str | None = None) -
         ratings = _read(archive, "u.data", engine, delimiter="\t", header=RATINGS)
         columns = ("movieId", "title", *(f"field{i}" for i in range(22)))
         movies = _read_movies(archive, "u.item", "|", columns)
-    report: dict[str, Any] = {"rows": ratings.rows, "broken_rows": ratings.broken}
+    report = ratings.report()
     titles = None
+    items = ratings["movieId"].with_whole_numbers()
     if movies is not None:
         report["broken_rows"] += movies.broken
-        ids = movies.text["movieId"].with_whole_numbers()
-        titles = label_map(ids, movies.text["title"])
-    items = ratings.text["movieId"].with_whole_numbers()
-    if titles is not None:
+        titles = label_map(movies["movieId"].with_whole_numbers(), movies["title"])
         rated = set(items.values.tolist())
         report["movies_without_ratings"] = sum(one not in rated for one in titles)
     return assemble(
-        ratings.text["userId"].with_whole_numbers(),
+        ratings["userId"].with_whole_numbers(),
         items,
-        ratings.numbers["rating"],
-        ratings.numbers["timestamp"],
+        ratings["rating"],
+        ratings["timestamp"],
         duplicates="last",
         name=f"MovieLens {archive.path.stem}",
         source=f"MovieLens, {archive.path.name}",
@@ -65,17 +63,17 @@ def load_movielens(path: str | os.PathLike[str], *, engine: str | None = None) -
     )
 
 
-def _read(archive: Archive, name: str, engine: str | None, separator: bytes | None = None, **more: Any) -> Table:
+def _read(archive: Archive, name: str, engine: str | None, separator: bytes | None = None, **more: Any) -> TextColumns:
     data = archive.read(archive.need(name.replace(".", r"\."), name))
     if separator is not None:  # a delimiter of two characters is more than any fast reader takes
         data = data.replace(separator, b"\t")
-    numbers = ("rating", "timestamp")
-    return read_delimited(
-        data, file=name, text=("userId", "movieId"), numbers=numbers, quoted=False, engine=engine, **more
-    )
+    wanted = {"userId": None, "movieId": None, "rating": numbers_of, "timestamp": numbers_of}
+    return Delimited(data, name, quoted=False, **more).read(wanted, engine)
 
 
-def _read_movies(archive: Archive, name: str, delimiter: str, header: Any, *, quoted: bool = False) -> Table | None:
+def _read_movies(
+    archive: Archive, name: str, delimiter: str, header: Any, *, quoted: bool = False
+) -> TextColumns | None:
     """The titles; None where their file was not kept beside the ratings."""
     found = archive.find(name.replace(".", r"\."))
     if not found:
@@ -83,15 +81,8 @@ def _read_movies(archive: Archive, name: str, delimiter: str, header: Any, *, qu
     data = archive.read(found[0])
     if delimiter == "\t":
         data = data.replace(b"::", b"\t")
-    return read_delimited(
-        data,
-        file=name,
-        text=("movieId", "title"),
-        delimiter=delimiter,
-        quoted=quoted,
-        header=header,
-        encoding=_encoding(data),
-    )
+    text = Delimited(data, name, delimiter=delimiter, quoted=quoted, header=header, encoding=_encoding(data))
+    return text.read({"movieId": None, "title": None})
 
 
 def _encoding(data: bytes) -> str:

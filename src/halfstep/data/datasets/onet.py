@@ -15,8 +15,8 @@ from halfstep.errors import one_of
 
 from ._archive import Archive
 from ._assemble import assemble, warn
-from ._columns import Coded, FloatArray, label_map
-from ._delimited import Table, read_delimited
+from ._columns import Coded, FloatArray, numbers_of
+from ._delimited import Delimited, TextColumns
 from .interactions import Interactions
 
 LICENCE = "CC BY 4.0, O*NET by the US Department of Labor, Employment and Training Administration"
@@ -70,13 +70,13 @@ def load_onet(
 
 def _technology(archive: Archive, combine: str) -> Interactions:
     table = _text(archive, "Technology Skills.txt", CODE, "Example", "Hot Technology")
-    hot = table.text["Hot Technology"]
+    hot = table["Hot Technology"]
     is_hot = np.append(hot.values == "Y", False)[hot.codes]
-    report = _report(table, hot=int(is_hot.sum()), weight=f"{HOT:g} hot technology, {NOT_HOT:g} other")
-    examples = table.text["Example"]
+    report = table.report(hot=int(is_hot.sum()), weight=f"{HOT:g} hot technology, {NOT_HOT:g} other")
+    examples = table["Example"]
     return _finish(
         archive,
-        (table.text[CODE], examples),
+        (table[CODE], examples),
         np.where(is_hot, HOT, NOT_HOT),
         report,
         duplicates="max",
@@ -87,8 +87,8 @@ def _technology(archive: Archive, combine: str) -> Interactions:
 
 def _activities(archive: Archive, combine: str) -> Interactions:
     links = _text(archive, "Tasks to DWAs.txt", CODE, "Task ID", "DWA ID")
-    occupations, tasks, activities = (links.text[c] for c in (CODE, "Task ID", "DWA ID"))
-    report = _report(links)
+    occupations, tasks, activities = (links[c] for c in (CODE, "Task ID", "DWA ID"))
+    report = links.report()
     labels = _titles(archive, "DWA Reference.txt", "DWA ID", "DWA Title", report)
     weights: FloatArray | None = None
     if archive.find(r"Task Ratings\.txt"):
@@ -137,7 +137,7 @@ def _tasks(archive: Archive, combine: str) -> Interactions:
     report: dict[str, Any] = {}
     labels = _titles(archive, "Task Statements.txt", "Task ID", "Task", report)
     ratings = _importance_rows(archive)
-    report.update(_report(ratings[3]), weight="importance (Task Ratings.txt, scale IM)")
+    report.update(ratings[3].report(weight="importance (Task Ratings.txt, scale IM)"))
     occupations, tasks, values, _ = ratings
     rated = set(tasks.values[np.unique(tasks.codes[tasks.codes >= 0])])
     report["tasks_without_rating"] = sum(task not in rated for task in labels)
@@ -156,27 +156,16 @@ def _tasks(archive: Archive, combine: str) -> Interactions:
     )
 
 
-def _importance_rows(archive: Archive) -> tuple[Coded, Coded, FloatArray, Table]:
+def _importance_rows(archive: Archive) -> tuple[Coded, Coded, FloatArray, TextColumns]:
     """Occupation, task and importance of every row of scale IM, and the whole table."""
     file = archive.need(r"Task Ratings\.txt", "Task Ratings.txt")
-    table = read_delimited(
-        archive.read(file),
-        file=file,
-        text=(CODE, "Task ID", "Scale ID"),
-        numbers=("Data Value",),
-        delimiter="\t",
-        quoted=False,
-    )
-    scale = table.text["Scale ID"]
+    text = Delimited(archive.read(file), file, delimiter="\t", quoted=False)
+    table = text.read({CODE: None, "Task ID": None, "Scale ID": None, "Data Value": numbers_of})
+    scale = table["Scale ID"]
     chosen = np.append(scale.values == "IM", False)[scale.codes]
     if not chosen.any():
         raise ValueError(f"{file} has no row of scale IM (importance); its scales are {sorted(map(str, scale.values))}")
-    return (
-        table.text[CODE].rows(chosen),
-        table.text["Task ID"].rows(chosen),
-        table.numbers["Data Value"][chosen],
-        table,
-    )
+    return table[CODE].rows(chosen), table["Task ID"].rows(chosen), table["Data Value"][chosen], table
 
 
 def _importance(archive: Archive, report: dict[str, Any]) -> tuple[FloatArray, Coded]:
@@ -192,15 +181,15 @@ def _importance(archive: Archive, report: dict[str, Any]) -> tuple[FloatArray, C
 
 def _iwa(archive: Archive, reference: Archive) -> Interactions:
     file = archive.need(r".*iwa.*\.csv", "soc_iwa_weights.csv")
-    data = archive.read(file)
-    names = read_delimited(data, file=file).header
+    text = Delimited(archive.read(file), file)
+    names = text.names
     if len(names) < 2:
         raise ValueError(f"{file} must be an occupation column and one column for each activity; it has {names}")
-    table = read_delimited(data, file=file, text=names[:1], numbers=names[1:])
-    grid = np.column_stack([table.numbers[name] for name in names[1:]])
+    table = text.read(dict.fromkeys(names[:1]) | dict.fromkeys(names[1:], numbers_of))
+    grid = np.column_stack([table[name] for name in names[1:]])
     rows, columns = np.nonzero(grid)  # NaN counts as non-zero here, so an unreadable weight is reported
-    report = _report(table, weight="as in the file", zeros=int(grid.size - len(rows)))
-    users = table.text[names[0]].rows(rows)
+    report = table.report(weight="as in the file", zeros=int(grid.size - len(rows)))
+    users = table[names[0]].rows(rows)
     items = Coded(columns, objects(names[1:]))
     item_labels = (
         _titles(reference, "IWA Reference.txt", "IWA ID", "IWA Title", report)
@@ -252,19 +241,11 @@ def _finish(
     )
 
 
-def _text(archive: Archive, name: str, *columns: str) -> Table:
+def _text(archive: Archive, name: str, *columns: str) -> TextColumns:
     file = archive.need(name.replace(".", r"\."), name)
-    return read_delimited(archive.read(file), file=file, text=columns, delimiter="\t", quoted=False)
-
-
-def _report(table: Table, **more: Any) -> dict[str, Any]:
-    return {"rows": table.rows, "broken_rows": table.broken, **more}
+    return Delimited(archive.read(file), file, delimiter="\t", quoted=False).read(dict.fromkeys(columns))
 
 
 def _titles(archive: Archive, name: str, id_column: str, title_column: str, report: dict[str, Any]) -> dict[str, str]:
     """Id to title from one of the reference files; its broken rows and repeated ids go into the report."""
-    table = _text(archive, name, id_column, title_column)
-    ids, titles = table.text[id_column], table.text[title_column]
-    report["broken_rows"] = report.get("broken_rows", 0) + table.broken
-    report["repeated_labels"] = report.get("repeated_labels", 0) + int((ids.codes >= 0).sum()) - len(ids.values)
-    return label_map(ids, titles)
+    return _text(archive, name, id_column, title_column).titles(id_column, title_column, report)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib import resources
 
 from ._assemble import assemble
-from ._delimited import read_delimited
+from ._columns import numbers_of
+from ._delimited import Delimited
 from .interactions import Interactions
 
 
@@ -16,20 +17,15 @@ def load_sample_skills() -> Interactions:
     only; not measured, not taken from any classification.
     """
     file = "sample_skills.csv"
-    table = read_delimited(
-        resources.files(__package__).joinpath(file).read_bytes(),
-        file=file,
-        text=("occupation", "skill"),
-        numbers=("importance",),
-        comment="#",
-    )
+    text = Delimited(resources.files(__package__).joinpath(file).read_bytes(), file, comment="#")
+    table = text.read({"occupation": None, "skill": None, "importance": numbers_of})
     return assemble(
-        table.text["occupation"],
-        table.text["skill"],
-        table.numbers["importance"],
+        table["occupation"],
+        table["skill"],
+        table["importance"],
         duplicates="error",
         name="sample occupations x skills",
         source="illustrative: written by hand for halfstep, not measured",
         licence="Apache-2.0, part of halfstep",
-        report={"rows": table.rows, "broken_rows": table.broken},
+        report=table.report(),
     )
