@@ -24,6 +24,7 @@ from halfstep.core.logistic import (
     fit_shrunken,
     shrinkage,
 )
+from halfstep.ensemble.learned import Learned
 from halfstep.ensemble.predictions import logit
 from halfstep.errors import one_of
 
@@ -64,7 +65,7 @@ class Design:
         )
 
 
-class Aggregator(ABC):
+class Aggregator(Learned, ABC):
     """`fit` learns from labelled rows; `log_odds` answers for any."""
 
     @abstractmethod
@@ -81,14 +82,6 @@ class Aggregator(ABC):
         form : that of the designs, one of `FORMS`.
         """
         return None
-
-    def state(self) -> dict[str, Floats]:
-        """The learned arrays by name; `restore` takes them back."""
-        return {}
-
-    def restore(self, state: dict[str, Floats]) -> None:
-        for name, value in state.items():
-            setattr(self, name, value)
 
 
 class MeanAggregator(Aggregator):
@@ -114,6 +107,8 @@ class WeightedAggregator(Aggregator):
     `shrinkage` is the strength, or "auto": the one of `STRENGTHS` with the lowest held-out loss over the given folds.
     Without folds "auto" is the largest: the recalibrated mean.
     """
+
+    learned = ("coefficients", "strength")
 
     def __init__(self, shrinkage: float | str = "auto") -> None:
         if isinstance(shrinkage, str):
@@ -144,12 +139,6 @@ class WeightedAggregator(Aggregator):
 
     def log_odds(self, design: Design) -> Floats:
         return self.features(design) @ self.coefficients
-
-    def state(self) -> dict[str, Floats]:
-        return {"coefficients": self.coefficients, "strength": np.array(self.strength)}
-
-    def restore(self, state: dict[str, Floats]) -> None:
-        self.coefficients, self.strength = state["coefficients"], float(state["strength"])
 
     def start(self, k: int, n_channels: int, strength: float | None = None) -> None:
         """The plain mean over k deviations, before anything is learned."""
@@ -182,6 +171,8 @@ class AttentionAggregator(Aggregator):
     Weights of classifiers depend on the instance. Penalty strength/2 |W|^2; W = 0 is the mean. Factors are scaled to
     unit mean square. Minimised by L-BFGS from W = 0, so it never ends above the recalibrated mean.
     """
+
+    learned = ("coefficients", "sizes")
 
     def __init__(self, shrinkage: float | str = "auto") -> None:
         self.shrinkage = WeightedAggregator(shrinkage).shrinkage
@@ -245,9 +236,6 @@ class AttentionAggregator(Aggregator):
 
     def log_odds(self, design: Design) -> Floats:
         return self._score(design, self.coefficients)
-
-    def state(self) -> dict[str, Floats]:
-        return {"coefficients": self.coefficients, "sizes": self.sizes}
 
 
 class StackerAggregator(Aggregator):

@@ -18,6 +18,7 @@ from halfstep.core.arrays import Codes, Floats
 from halfstep.core.logistic import fit_logistic
 from halfstep.ensemble.family.views import MEAN_CLIP, PredictedRows, Sight, View
 from halfstep.ensemble.inputs import Rows
+from halfstep.ensemble.learned import Learned
 from halfstep.ensemble.predictions import logit
 
 INTERCEPT_PENALTY = 8.0
@@ -67,9 +68,10 @@ def out_of_fold(labelled: FoldedLabels, learn: Callable[[Any], Callable[[Any], F
     return answers
 
 
-class Member(ABC):
+class Member(Learned, ABC):
     """`learn` from the scene of labelled rows gives their out-of-fold log odds; `log_odds` answers for any scene."""
 
+    learned: tuple[str, ...] = ("coefficients", "middle")
     name: str
     view: View | None = None
     strength = 1.0
@@ -117,13 +119,6 @@ class Member(ABC):
     @abstractmethod
     def _base(self, scene: Scene) -> Floats:
         """(n,) log odds that the member is held to."""
-
-    def arrays(self) -> dict[str, Floats]:
-        """What was learned, for a file."""
-        return {"coefficients": self.coefficients, "middle": np.array(self.middle)}
-
-    def restore(self, arrays: dict[str, Floats]) -> None:
-        self.coefficients, self.middle = arrays["coefficients"], float(arrays["middle"])
 
 
 class ViewMember(Member):
@@ -185,6 +180,8 @@ class StackedMember(ViewMember):
 class SkillMember(ViewMember):
     """The mean of the filled scores weighed by skill^power on labelled rows."""
 
+    learned = ("coefficients", "middle", "weights")
+
     def __init__(self, view: View, power: float) -> None:
         super().__init__(view, f", skill^{power:g}")
         self.power = power
@@ -205,13 +202,6 @@ class SkillMember(ViewMember):
 
     def _pool(self, filled: Floats, weights: Floats) -> Floats:
         return self.view.log_odds(filled @ weights)
-
-    def arrays(self) -> dict[str, Floats]:
-        return {**super().arrays(), "weights": self.weights}
-
-    def restore(self, arrays: dict[str, Floats]) -> None:
-        super().restore(arrays)
-        self.weights = arrays["weights"]
 
 
 def skill_weights(P: Floats, truth: Floats, power: float) -> Floats:

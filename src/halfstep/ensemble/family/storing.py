@@ -21,8 +21,8 @@ def to_file(fit: FamilyFit) -> tuple[dict[str, Any], dict[str, Any]]:
         "calibration": committee.calibration,
         "probabilities": fit.probabilities,
         "uncertainty": fit.uncertainty,
-        **_flat(VIEW, [view.arrays() for view in committee.views.values()]),
-        **_flat(MEMBER, [member.arrays() for member in committee.members]),
+        **_flat(VIEW, [view.state() for view in committee.views.values()]),
+        **_flat(MEMBER, [member.state() for member in committee.members]),
     }
     if fit.labels is not None:
         arrays["labels"] = fit.labels

@@ -16,6 +16,7 @@ from halfstep.core.arrays import Codes, Floats, Mask
 from halfstep.ensemble.baselines.base import row_mean
 from halfstep.ensemble.baselines.impute import Additive
 from halfstep.ensemble.family.analysis import FactorAnalysis
+from halfstep.ensemble.learned import Learned
 from halfstep.ensemble.predictions import CLIP, expit, logit
 from halfstep.errors import one_of
 
@@ -72,8 +73,8 @@ class Sight:
         return cls(centre, nothing, nothing, np.zeros(len(centre)))
 
 
-class View(ABC):
-    """`fit` learns from all rows; `look` answers for any; `arrays` and `restore` are for files."""
+class View(Learned, ABC):
+    """`fit` learns from all rows; `look` answers for any."""
 
     link: str = "logit"
 
@@ -86,12 +87,6 @@ class View(ABC):
 
     @abstractmethod
     def look(self, cells: PredictedRows) -> Sight: ...
-
-    @abstractmethod
-    def arrays(self) -> dict[str, Floats]: ...
-
-    @abstractmethod
-    def restore(self, arrays: dict[str, Floats]) -> None: ...
 
     def probabilities(self, scores: Floats) -> Floats:
         """Scores of the view's link as probabilities."""
@@ -107,6 +102,7 @@ class MeanView(View):
     """The log odds of the mean observed probability."""
 
     name = "mean"
+    learned = ("average",)
 
     def fit(self, cells: PredictedRows) -> Self:
         means = self._means(cells, np.nan)
@@ -119,30 +115,20 @@ class MeanView(View):
     def look(self, cells: PredictedRows) -> Sight:
         return Sight.of_centre(logit(self._means(cells, self.average), MEAN_CLIP))
 
-    def arrays(self) -> dict[str, Floats]:
-        return {"average": np.array(self.average)}
-
-    def restore(self, arrays: dict[str, Floats]) -> None:
-        self.average = float(arrays["average"])
-
 
 class AdditiveView(View):
     """Instance score plus classifier bias on logits: the bias-adjusted mean."""
 
     name = "bias-adjusted mean"
+    learned = ("bias", "centre")
 
     def fit(self, cells: PredictedRows) -> Self:
-        self.model = Additive.fit(cells.scores("logit"), cells.observed, shrinkage=1.0)
+        found = Additive.fit(cells.scores("logit"), cells.observed, shrinkage=1.0)
+        self.bias, self.centre = found.bias, found.centre
         return self
 
     def look(self, cells: PredictedRows) -> Sight:
-        return Sight.of_centre(self.model.scores(cells.scores("logit"), cells.observed))
-
-    def arrays(self) -> dict[str, Floats]:
-        return {"bias": self.model.bias, "centre": np.array(self.model.centre)}
-
-    def restore(self, arrays: dict[str, Floats]) -> None:
-        self.model = Additive(arrays["bias"], float(arrays["centre"]))
+        return Sight.of_centre(Additive(self.bias, self.centre).scores(cells.scores("logit"), cells.observed))
 
 
 class FactorView(View):
@@ -151,6 +137,8 @@ class FactorView(View):
     centre: log odds of the mean reconstructed score. latent: factors turned and scaled so that the squares of a row
     sum to the mean square of what its reconstructed scores differ from their mean.
     """
+
+    learned = ("means", "loadings", "noise")
 
     def __init__(self, rank: int, link: str = "logit") -> None:
         one_of("link", link, LINKS)
@@ -162,32 +150,33 @@ class FactorView(View):
         return f"factors {self.rank}" if self.link == "logit" else f"factors {self.rank} of probabilities"
 
     def fit(self, cells: PredictedRows) -> Self:
-        self.model = FactorAnalysis.fit(cells.scores(self.link), cells.observed, self.rank)
-        self._prepare()
+        found = FactorAnalysis.fit(cells.scores(self.link), cells.observed, self.rank)
+        self.means, self.loadings, self.noise = found.means, found.loadings, found.noise
         return self
 
-    def _prepare(self) -> None:
-        loadings = self.model.loadings
-        apart = loadings - loadings.mean(axis=0)
+    @property
+    def model(self) -> FactorAnalysis:
+        return FactorAnalysis(self.means, self.loadings, self.noise)
+
+    def _basis(self) -> Floats:
+        """(rank, rank) turns factors into latent columns."""
+        apart = self.loadings - self.loadings.mean(axis=0)
         values, vectors = np.linalg.eigh(apart.T @ apart / len(apart))
-        self._slope = 1.0 if self.link == "logit" else 4.0  # of the logit at one half
-        self._basis = vectors * np.sqrt(np.maximum(values, 0.0)) * self._slope
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)) * self._slope)
+
+    @property
+    def _slope(self) -> float:
+        return 1.0 if self.link == "logit" else 4.0  # of the logit at one half
 
     def look(self, cells: PredictedRows) -> Sight:
         scores, observed = cells.scores(self.link), cells.observed
-        factors, covariance = self.model.posterior(scores, observed)
-        reconstructed = self.model.reconstruct(factors)
-        direction = self._slope * self.model.loadings.mean(axis=0)
+        model = self.model
+        factors, covariance = model.posterior(scores, observed)
+        reconstructed = model.reconstruct(factors)
+        direction = self._slope * self.loadings.mean(axis=0)
         return Sight(
             self.log_odds(reconstructed.mean(axis=1)),
-            factors @ self._basis,
+            factors @ self._basis(),
             np.where(observed, scores, reconstructed),
             np.broadcast_to(np.einsum("i,nij,j->n", direction, covariance, direction), len(scores)),
         )
-
-    def arrays(self) -> dict[str, Floats]:
-        return {"means": self.model.means, "loadings": self.model.loadings, "noise": self.model.noise}
-
-    def restore(self, arrays: dict[str, Floats]) -> None:
-        self.model = FactorAnalysis(arrays["means"], arrays["loadings"], arrays["noise"])
-        self._prepare()
