@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from halfstep.core.arrays import Codes, Floats
 
-Factors = NDArray[Any]
+FactorArray = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Columns:
+class LatentColumns:
     """Which columns of rows and classifiers mean what, in the engine's layout.
 
     rows         [ class | features by class | shared rank | row bias ]
@@ -48,7 +48,7 @@ class Columns:
     def classifier_free(self) -> tuple[int, int]:
         return (0 if self.biases else self.n_channels), self.pinned + self.rank
 
-    def rows(self, channel: Codes, features: Floats | None, dtype: Any) -> Factors:
+    def rows(self, channel: Codes, features: Floats | None, dtype: Any) -> FactorArray:
         """New rows with their pinned columns filled and the rest 0; features (N, q) are those of each row."""
         factors = np.zeros((len(channel), self.width), dtype)
         factors[np.arange(len(channel)), channel] = 1
@@ -57,7 +57,7 @@ class Columns:
             factors[np.arange(len(channel))[:, None], first[:, None] + np.arange(self.n_features)] = features
         return factors
 
-    def classifiers(self, n: int, dtype: Any) -> Factors:
+    def classifiers(self, n: int, dtype: Any) -> FactorArray:
         factors = np.zeros((n, self.width), dtype)
         factors[:, -1] = 1
         return factors

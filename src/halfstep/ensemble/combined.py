@@ -14,7 +14,7 @@ their sums alone (`parts`). Must not know predictions, names or classes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,20 +24,20 @@ import scipy.linalg
 from halfstep.core.arrays import Codes, Floats
 from halfstep.core.extrapolate import Extrapolation
 from halfstep.core.logistic import cross_entropy, fit_logistic
-from halfstep.core.loop import Callback, Outcome, Record, alternate, measure
+from halfstep.core.loop import Callback, Record
 from halfstep.core.problem import Problem
 from halfstep.engine.local import LabelCell
-from halfstep.ensemble.aggregators import Design, WeightedAggregator
-from halfstep.ensemble.columns import Columns, Factors
-from halfstep.ensemble.parts import LocalPart, Part, best_classifiers, penalised
-from halfstep.ensemble.table import Scale, Table
+from halfstep.ensemble.aggregators import WeightedAggregator
+from halfstep.ensemble.columns import FactorArray
+from halfstep.ensemble.factors import EnsembleFactors
+from halfstep.ensemble.parts import PartSums, RowsElsewhere, best_classifiers, penalised
 
 NEWTON_STEPS = 30
 NEWTON_SETTLED = 1e-6  # of the largest classifier factor
 
 
 @dataclass
-class Labels:
+class LabelTerm:
     """The labelled rows and the linear aggregator that the combined loss holds against them.
 
     rows (r,), targets (r,) 0 or 1, weights (r,) class weights; strength = (1 - rho) S / (rho W), so that row i has a
@@ -53,26 +53,19 @@ class Labels:
 
 
 @dataclass
-class Factorisation:
-    """A fit under way: factors of rows (N, d) and classifiers (m, d), and what they are fitted to.
+class CombinedSession:
+    """A fit under way: it solves the arrays of `factors` in place.
 
-    It is a session of `engine.alternate`: side 0 are rows, side 1 classifiers, followed by groups and aggregator.
-    `rest` are further rows, none of them labelled, that are elsewhere.
+    It is a session of `core.loop`: side 0 are rows, side 1 classifiers, followed by groups and aggregator. `elsewhere`
+    are further rows; `share` = rho / S takes what is summed inside to the scale of L, which its records have.
     """
 
-    table: Table
-    columns: Columns
-    scale: Scale
-    reg: float
-    channel: Codes
-    row_factors: Factors
-    classifier_factors: Factors
-    labels: Labels | None = None
+    factors: EnsembleFactors
     groups: Codes | None = None
-    n_threads: int = 1
+    elsewhere: Sequence[RowsElsewhere] = ()
+    labels: LabelTerm | None = None
+    share: float = 1.0
     group_means: Floats | None = None
-    rest: Part | None = None
-    own: LocalPart = field(init=False)
     problem: Problem = field(init=False)
     past: Sequence[Record] = ()
     callbacks: Sequence[Callback] = ()
@@ -83,11 +76,14 @@ class Factorisation:
     _settled: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        self.own = LocalPart(self.table, self.columns, self.scale, self.reg, self.row_factors, self.n_threads)
-        self.problem = self.own.problem
+        self.problem = self.factors.problem
         if self.groups is not None and self.group_means is None:
-            width = self.columns.classifier_free[1] - self.columns.classifier_free[0]
-            self.group_means = np.zeros((int(self.groups.max()) + 1, width))
+            start, stop = self._free
+            self.group_means = np.zeros((int(self.groups.max()) + 1, stop - start))
+
+    @property
+    def _free(self) -> tuple[int, int]:
+        return self.factors.columns.classifier_free
 
     # ------------------------------------------------------------------ half-steps
 
@@ -115,65 +111,67 @@ class Factorisation:
     def _guarded_row_side(self) -> dict[str, float]:
         """Rows against what was proposed; against what the sweep itself found, where that leaves the loss higher."""
         total = self.solve_row_side(evaluate=True)
-        value = measure(self, total)["objective"]
+        value = self._value(total)
         if not value <= self.lowest:
             assert self.extrapolation is not None
             self.extrapolation.forget()
             self._set_free_values(self._settled)
             total = self.solve_row_side(evaluate=True)
-            value = measure(self, total)["objective"]
+            value = self._value(total)
         self.lowest = value
         return total
 
     def _free_values(self) -> Floats:
         """Classifiers and, unless it is fixed, the aggregator, as one vector."""
-        start, stop = self.columns.classifier_free
-        values = self.classifier_factors[:, start:stop].astype(np.float64).ravel()
+        start, stop = self._free
+        values = self.factors.classifier_factors[:, start:stop].astype(np.float64).ravel()
         if self.labels is None or self.labels.fixed:
             return values
         return np.append(values, self.labels.aggregator.coefficients)
 
     def _set_free_values(self, values: Floats) -> None:
-        start, stop = self.columns.classifier_free
-        size = len(self.classifier_factors) * (stop - start)
-        self.classifier_factors[:, start:stop] = values[:size].reshape(-1, stop - start)
+        start, stop = self._free
+        V = self.factors.classifier_factors
+        size = len(V) * (stop - start)
+        V[:, start:stop] = values[:size].reshape(-1, stop - start)
         if self.labels is not None and not self.labels.fixed:
             self.labels.aggregator.coefficients = values[size:].copy()
         self._update_groups()
 
     def solve_row_side(self, evaluate: bool = False) -> dict[str, float]:
         """Every row against the classifiers, in place; labelled rows with their label."""
-        label = None
+        label, N = None, len(self.factors.row_factors)
         if self.labels is not None:
-            targets, weights = np.zeros(len(self.row_factors)), np.zeros(len(self.row_factors))
+            targets, weights = np.zeros(N), np.zeros(N)
             targets[self.labels.rows] = self.labels.targets
             weights[self.labels.rows] = self.labels.strength * self.labels.weights
             label = LabelCell(self.label_vector(), targets, weights)
-        total = self.own.solve(self.classifier_factors, evaluate, label)
-        if evaluate and self.scale.bernoulli:
+        total = self.factors.solve_rows(evaluate, label)
+        if evaluate and not self.factors.scale.loss.is_quadratic:
             total["data"] -= self._label_cost()  # there the label is one more cell of the same loss
-        if self.rest is not None:
-            more = self.rest.solve(self.classifier_factors, evaluate)
+        for part in self.elsewhere:
+            more = part.solve(self.factors.classifier_factors)
             total = {name: value + more[name] for name, value in total.items()}
         return total
 
     def solve_classifier_side(self) -> None:
         """Every classifier against the rows, without labels, in place."""
-        if self.rest is None:
-            self.own.solve_classifiers(self.classifier_factors, self._prior())
-        elif self.scale.bernoulli:
-            self._newton_classifiers()
-        else:
+        if not self.elsewhere:
+            self.factors.solve_classifiers(self._prior())
+        elif self.factors.scale.loss.is_quadratic:
             self._step_classifiers()
+        else:
+            self._newton_classifiers()
 
     def _step_classifiers(self) -> None:
         """The minimisers of the summed quadratics."""
-        start, stop = self.columns.classifier_free
-        self.classifier_factors[:, start:stop] = best_classifiers(*self.normal_equations(), self.reg, self._prior())
+        start, stop = self._free
+        found = best_classifiers(*self.normal_equations(), self.factors.reg, self._prior())
+        self.factors.classifier_factors[:, start:stop] = found
 
     def _newton_classifiers(self) -> None:
         """Newton steps on the summed quadratics, shortened until the loss falls, until they move nothing."""
-        V = self.classifier_factors
+        V = self.factors.classifier_factors
         for _ in range(NEWTON_STEPS):
             before = V.copy()
             self._step_classifiers()
@@ -191,15 +189,15 @@ class Factorisation:
         and the step is shortened until the loss falls.
         """
         assert self.labels is not None
-        start, stop = self.columns.classifier_free
-        V = self.classifier_factors
+        start, stop = self._free
+        V = self.factors.classifier_factors
         before = V.copy()
-        a = self.scale.slope * self.aggregator_weights
-        matrices, vectors = penalised(*self.normal_equations(), self.reg, self._prior())
+        a = self.factors.scale.slope * self.aggregator_weights
+        matrices, vectors = penalised(*self.normal_equations(), self.factors.reg, self._prior())
         inverse = np.linalg.inv(matrices)
         alone = np.einsum("jkl,jl->jk", inverse, vectors)
         root = scipy.linalg.cholesky(np.einsum("j,jkl->kl", a**2, inverse), lower=True)
-        U = self.row_factors[self.labels.rows].astype(np.float64)
+        U = self.factors.row_factors[self.labels.rows].astype(np.float64)
         rest = self.label_vector()
         rest[start:stop] -= a @ V[:, start:stop]
         offset = U @ rest + U[:, start:stop] @ (a @ alone)
@@ -210,28 +208,30 @@ class Factorisation:
         mu = scipy.linalg.solve_triangular(root, y, lower=True, trans="T")
         new = alone + a[:, None] * (inverse @ mu)
         V[:, start:stop] = new
-        if self.scale.bernoulli:
+        if not self.factors.scale.loss.is_quadratic:
             self._backtrack(before)
 
     def normal_equations(self) -> tuple[Floats, Floats]:
         """(m, f, f) and (m, f): the quadratic of every classifier on its cells; of a Newton step for Bernoulli."""
-        matrices, vectors = self.own.normal_equations(self.classifier_factors)
-        if self.rest is None:
-            return matrices, vectors
-        more = self.rest.sums(self.classifier_factors)
-        return matrices + more.matrices, vectors + more.vectors
+        matrices, vectors = self.factors.normal_equations()
+        for more in self._sums_elsewhere():
+            matrices, vectors = matrices + more.matrices, vectors + more.vectors
+        return matrices, vectors
 
-    def _backtrack(self, before: Factors) -> None:
+    def _sums_elsewhere(self) -> list[PartSums]:
+        return [part.sums(self.factors.classifier_factors) for part in self.elsewhere]
+
+    def _backtrack(self, before: FactorArray) -> None:
         """Shorten the step of the classifiers until the loss does not rise."""
-        after, value = self.classifier_factors.copy(), self._evaluated(before)
+        after, value = self.factors.classifier_factors.copy(), self._evaluated(before)
         length = 1.0
         while self._evaluated(before + length * (after - before)) > value and length > 1e-6:
             length /= 2
         if length <= 1e-6:
-            self.classifier_factors[:] = before
+            self.factors.classifier_factors[:] = before
 
-    def _evaluated(self, classifiers: Factors) -> float:
-        self.classifier_factors[:] = classifiers
+    def _evaluated(self, classifiers: FactorArray) -> float:
+        self.factors.classifier_factors[:] = classifiers
         return self.objective()
 
     # ------------------------------------------------------------------ groups and aggregator
@@ -243,23 +243,24 @@ class Factorisation:
         """mu_g = sum of its classifiers / (their number + 1), the minimiser of sum |v_j - mu_g|^2 + |mu_g|^2."""
         if self.groups is None or self.group_means is None:
             return
-        start, stop = self.columns.classifier_free
+        start, stop = self._free
         sums = np.zeros_like(self.group_means)
-        np.add.at(sums, self.groups, self.classifier_factors[:, start:stop].astype(np.float64))
+        np.add.at(sums, self.groups, self.factors.classifier_factors[:, start:stop].astype(np.float64))
         self.group_means = sums / (np.bincount(self.groups, minlength=len(sums)) + 1)[:, None]
 
     @property
     def aggregator_weights(self) -> Floats:
         """(m,) weights of the log odds in the aggregator of the loss."""
         assert self.labels is not None
-        return self.labels.aggregator.on_scores(self.columns.n_channels)[0]
+        return self.labels.aggregator.on_scores(self.factors.columns.n_channels)[0]
 
     def label_vector(self) -> Floats:
         """(d,) v with u.v the aggregated log odds of a row with factors u."""
         assert self.labels is not None
-        w, intercepts = self.labels.aggregator.on_scores(self.columns.n_channels)
-        vector = self.scale.slope * (w @ self.classifier_factors.astype(np.float64))
-        vector[: self.columns.n_channels] += intercepts + self.scale.shift * w.sum()
+        k, scale = self.factors.columns.n_channels, self.factors.scale
+        w, intercepts = self.labels.aggregator.on_scores(k)
+        vector: Floats = scale.slope * (w @ self.factors.classifier_factors.astype(np.float64))
+        vector[:k] += intercepts + scale.shift * w.sum()
         return vector
 
     def update_aggregator(self) -> None:
@@ -267,97 +268,81 @@ class Factorisation:
         assert self.labels is not None
         known = self.labels.aggregator
         start = getattr(known, "coefficients", None)
-        known.fit(self.design(self.labels.rows), self.labels.targets, self.labels.weights, start=start)
-
-    def scores(self, rows: Any) -> Floats:
-        """(r, m) reconstructed log odds."""
-        z = self.row_factors[rows].astype(np.float64) @ self.classifier_factors.T.astype(np.float64)
-        return np.asarray(self.scale.slope * z + self.scale.shift)
-
-    def design(self, rows: Any) -> Design:
-        """What the linear aggregator of the loss sees of some rows."""
-        scores = self.scores(rows)
-        shared = self.columns.shared
-        return Design(
-            scores,
-            scores - scores.mean(axis=1, keepdims=True),
-            self.channel[rows],
-            self.columns.n_channels,
-            self.row_factors[rows][:, shared].astype(np.float64),
-            self.classifier_factors[:, shared].astype(np.float64),
-        )
+        known.fit(self.factors.design(self.labels.rows), self.labels.targets, self.labels.weights, start=start)
 
     # ------------------------------------------------------------------ the loss
 
     def penalty(self, side: int) -> float:
         """Side 1 holds everything that is not reconstruction or the rows' penalty: groups, labels, aggregator."""
         if side == 0:
-            elsewhere = 0.0 if self.rest is None else self.rest.sums(self.classifier_factors).penalty
-            return self.own.penalty() + elsewhere
-        prior = self._prior()
-        cost = replace(self.problem.sides[1], prior=prior).cost(self.classifier_factors)
+            return self.factors.penalty() + sum(more.penalty for more in self._sums_elsewhere())
+        cost = replace(self.problem.sides[1], prior=self._prior()).cost(self.factors.classifier_factors)
         if self.group_means is not None:
-            cost += self.reg * float((self.group_means**2).sum())
+            cost += self.factors.reg * float((self.group_means**2).sum())
         return cost + self._label_cost() + self._aggregator_cost()
 
     def _label_cost(self) -> float:
         if self.labels is None:
             return 0.0
-        score = self.row_factors[self.labels.rows].astype(np.float64) @ self.label_vector()
+        score = self.factors.row_factors[self.labels.rows].astype(np.float64) @ self.label_vector()
         return self.labels.strength * float(self.labels.weights @ cross_entropy(score, self.labels.targets))
 
     def _aggregator_cost(self) -> float:
         if self.labels is None or self.labels.fixed:
             return 0.0
-        return self.labels.strength * self.labels.aggregator.cost(self.columns.n_channels)
+        return self.labels.strength * self.labels.aggregator.cost(self.factors.columns.n_channels)
 
     def overlap(self) -> float:
         return 0.0  # there is no background
 
-    def reconstruction(self) -> float:
-        """sum c phi over all observed cells."""
-        elsewhere = 0.0 if self.rest is None else self.rest.sums(self.classifier_factors).data
-        return self.own.reconstruction(self.classifier_factors) + elsewhere
-
     def objective(self) -> float:
         """L times S / rho, for the present factors."""
-        return self.reconstruction() + self.penalty(0) + self.penalty(1)
+        data = self.factors.reconstruction() + sum(more.data for more in self._sums_elsewhere())
+        return data + self.penalty(0) + self.penalty(1)
 
-    def run(
-        self,
-        *,
-        rho: float,
-        total_weight: float,
-        max_iter: int,
-        tol: float,
-        max_seconds: float | None = None,
-        callbacks: Sequence[Callback] = (),
-        verbose: int | bool = False,
-    ) -> Outcome:
-        """Sweeps of classifiers, groups, aggregator, rows. Records hold L as `total` and `objective`, and its parts."""
-        scale = rho / total_weight
-        n_cells = self.own.n_cells + (0 if self.rest is None else self.rest.n_cells)
+    def _value(self, sums: Mapping[str, float]) -> float:
+        """The objective from the sums of rows just solved."""
+        return sums["data"] + (self.penalty(0) + self.penalty(1))
 
-        def describe(record: Record) -> None:
-            supervised = self._label_cost()
-            record["total"] = scale * record["objective"]
-            record["reconstruction"] = scale * record.pop("data")
-            record["supervised"] = scale * supervised
-            record["penalty"] = scale * (record["penalty"] - supervised)
-            record["rmse"] /= np.sqrt(max(n_cells, 1))
-            del record["background"]
+    def measure(self, sums: Mapping[str, float]) -> Record:
+        """L as `objective` and `total`, its parts, and how far the rows just solved went."""
+        penalty, supervised = self.penalty(0) + self.penalty(1), self._label_cost()
+        total = self.share * (sums["data"] + penalty)
+        n_cells = self.factors.table.n_observed + sum(part.n_cells for part in self.elsewhere)
+        return {
+            "objective": total,
+            "total": total,
+            "reconstruction": self.share * sums["data"],
+            "supervised": self.share * supervised,
+            "penalty": self.share * (penalty - supervised),
+            "rmse": float(np.sqrt(sums["squares"] / max(n_cells, 1))),
+            "change": float(np.sqrt(sums["change"] / max(sums["size"], 1e-300))),
+            **{name: sums[name] for name in ("gap", "steps", "repaired")},
+        }
 
-        after, self.callbacks = self.callbacks, ()  # what is kept of a sweep is its record as described
-        outcome = alternate(
-            self,
-            order=(1, 0),
-            max_iter=max_iter,
-            tol=tol,
-            max_seconds=max_seconds,
-            callbacks=(describe, *after, *callbacks),
-            verbose=verbose,
-            label="CFEnsemble",
-        )
-        for record in outcome.history:  # the loop itself compares objectives at the engine's scale
-            record["objective"] = record["total"]
-        return outcome
+    # ------------------------------------------------------------------ checkpoints
+
+    def state(self) -> dict[str, Any]:
+        """What a fit needs to go on, by name: arrays or None. Rows elsewhere follow from the classifiers."""
+        seen = self.extrapolation
+        return {
+            "classifiers": self.factors.classifier_factors,
+            "rows": self.factors.row_factors,
+            "groups": self.group_means,
+            "aggregator": None if self.labels is None else self.labels.aggregator.coefficients,
+            "sweeps": None if seen is None else np.array([seen.before, seen.after]),
+            "lowest": np.array(self.lowest),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take back what `state` gave."""
+        self.factors.classifier_factors[:] = state["classifiers"]
+        self.factors.row_factors[:] = state["rows"]
+        self.group_means = state["groups"]
+        if self.labels is not None:
+            self.labels.aggregator.coefficients = state["aggregator"]
+        if self.extrapolation is not None:
+            self.extrapolation.before, self.extrapolation.after = map(list, state["sweeps"])
+            self.lowest = float(state["lowest"])
+        for part in self.elsewhere:
+            part.solve(self.factors.classifier_factors)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from halfstep.core.arrays import Codes, Floats
-from halfstep.ensemble.factors import FusionFactors
+from halfstep.core.arrays import Floats
+from halfstep.ensemble.factors import EnsembleFactors
+from halfstep.ensemble.fit import EnsembleFit
 from halfstep.ensemble.fusion import Fusion
 from halfstep.ensemble.inputs import expand_labels
-from halfstep.ensemble.predictions import expit
 from halfstep.metrics import calibration_bins
 
 
@@ -51,25 +51,24 @@ class Diagnostics:
         return {field.name: plain(getattr(self, field.name)) for field in fields(self)}
 
 
-def diagnose(
-    factors: FusionFactors, fusion: Fusion, positive: Floats, y: Codes, novelty: Floats, history: list[dict[str, float]]
-) -> Diagnostics:
-    """positive (N,) probability of each row's class; y (n,) classes or -1."""
-    labelled = np.repeat(y >= 0, fusion.n_channels)
+def diagnose(fit: EnsembleFit) -> Diagnostics:
+    """Diagnostics of a fitted ensemble."""
+    factors, k = fit.factors, fit.n_channels
+    labelled = np.repeat(fit.labels >= 0, k)
     errors, counts = _squared_errors(factors)
     latent = factors.row_factors[:, factors.columns.shared].astype(np.float64)
-    difficulty = np.sqrt((latent**2).sum(axis=1).reshape(-1, fusion.n_channels).mean(axis=1))
-    truth = expand_labels(y, fusion.n_channels).astype(np.float64)
+    difficulty = np.sqrt((latent**2).sum(axis=1).reshape(-1, k).mean(axis=1))
+    truth = expand_labels(fit.labels, k).astype(np.float64)
     terms = ("total", "reconstruction", "supervised", "penalty")
     return Diagnostics(
         _root(errors[labelled].sum(), counts[labelled].sum()),
         _root(errors[~labelled].sum(), counts[~labelled].sum()),
         _cosines(factors.classifier_factors[:, factors.columns.shared].astype(np.float64)),
-        classifier_weights(factors, fusion),
+        classifier_weights(factors, fit.fusion),
         difficulty,
-        novelty,
-        {term: np.array([record[term] for record in history]) for term in terms},
-        calibration_curve(positive[labelled], truth[labelled]),
+        fit.novelty,
+        {term: np.array([record[term] for record in fit.outcome.history]) for term in terms},
+        calibration_curve(fit.positive[labelled], truth[labelled]),
     )
 
 
@@ -77,14 +76,11 @@ def _root(total: float, count: float) -> float | None:
     return float(np.sqrt(total / count)) if count else None
 
 
-def _squared_errors(factors: FusionFactors) -> tuple[Floats, Floats]:
+def _squared_errors(factors: EnsembleFactors) -> tuple[Floats, Floats]:
     """(N,) sums of squared errors in probabilities over observed cells, and their number."""
     errors, counts = np.zeros(len(factors.row_factors)), np.zeros(len(factors.row_factors))
-    identity = factors.scale.shift != 0
     for rows in factors.chunks():
-        observed = factors.scale.log_odds_of_targets(factors.table.targets[rows].astype(np.float64))
-        scores = factors.scores(rows)
-        gap = (observed - scores) / 4 if identity else expit(observed) - expit(scores)
+        gap = factors.predictions(rows) - factors.scale.probability(factors.scores(rows))
         errors[rows], counts[rows] = np.nansum(gap**2, axis=1), (~np.isnan(gap)).sum(axis=1)
     return errors, counts
 
@@ -96,7 +92,7 @@ def _cosines(vectors: Floats) -> Floats:
     return cosines
 
 
-def classifier_weights(factors: FusionFactors, fusion: Fusion) -> Floats:
+def classifier_weights(factors: EnsembleFactors, fusion: Fusion) -> Floats:
     """(m,) how much the answer's log odds move with one log odds of a classifier.
 
     The coefficients of a linear aggregator; of any other, the shortest coefficients of the linear model nearest to it

@@ -1,51 +1,44 @@
 """CFEnsemble: many classifiers' predictions, few labels, one calibrated probability for each instance.
 
-Composes inputs, a factorisation of the combined loss, and an aggregator. What happens after `fit` is in `lifecycle.py`,
-`federated.py` and `diagnostics.py`.
+What people call, and what it says to them. Each method is a function of settings and of the fit, in a file of its own:
+`fit`, `lifecycle`, `federated`, `storing`, `diagnostics`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from halfstep.core.arrays import Floats
-from halfstep.core.initial import seed_from
-from halfstep.core.loop import Callback
-from halfstep.ensemble.aggregators import make_aggregator
-from halfstep.ensemble.baselines import ShrunkenStacking
+from halfstep.core.fitted import FromFit
+from halfstep.core.loop import Callback, Record
+from halfstep.data.files import Saved
+from halfstep.ensemble.columns import LatentColumns
 from halfstep.ensemble.diagnostics import Diagnostics, classifier_weights, diagnose
-from halfstep.ensemble.factors import FusionFactors
-from halfstep.ensemble.federated import FederatedMixin
-from halfstep.ensemble.fitting import FittingMixin
-from halfstep.ensemble.fusion import Fusion, by_class
-from halfstep.ensemble.inputs import class_weights, expand_labels, read_features, read_groups, read_rows
-from halfstep.ensemble.lifecycle import LifecycleMixin
-from halfstep.ensemble.parameters import ParametersMixin
-from halfstep.ensemble.predictions import CLIP, expit
-from halfstep.ensemble.spark import OnSparkMixin, is_spark_frame
-from halfstep.ensemble.storing import StoringMixin
+from halfstep.ensemble.federated import FederatedRound, next_round, site_sums
+from halfstep.ensemble.fit import EnsembleFit, FittedInstances, factorise, learn
+from halfstep.ensemble.inputs import SideFeatures, read_features, read_groups, read_rows, read_tasks
+from halfstep.ensemble.lifecycle import PARTIAL_SWEEPS, continued, query, with_classifiers
+from halfstep.ensemble.parts import SiteSums
+from halfstep.ensemble.predictions import CLIP
+from halfstep.ensemble.settings import EnsembleSettings, check_labels
+from halfstep.ensemble.spark import answer_frame, fit_frame, is_spark_frame
+from halfstep.ensemble.storing import load_fit, save_fit
 from halfstep.figures.shown import ShownEnsemble
 
-SOLVERS = ("exact", "als")
+
+def _meets_frames(model: CFEnsemble) -> bool:
+    return model.engine is not None or hasattr(model, "frame_columns_")
 
 
-class CFEnsemble(  # type: ignore[misc]
-    ShownEnsemble,
-    ParametersMixin,
-    FittingMixin,
-    OnSparkMixin,
-    LifecycleMixin,
-    FederatedMixin,
-    StoringMixin,
-    ClassifierMixin,  # type: ignore[misc]  # scikit-learn is untyped
-    BaseEstimator,  # type: ignore[misc]
-):
+class CFEnsemble(ShownEnsemble, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Fuse predictions of m classifiers on n instances, of which some are labelled, by factorising them.
 
     Row i of factors u and classifier j of factors v meet in the score z_ij = u_i.v_j (biases included). The combined
@@ -93,13 +86,26 @@ class CFEnsemble(  # type: ignore[misc]
     Attributes
     ----------
     classes_, n_features_in_, history_, n_iter_, converged_
-    classifier_factors_ (m, d), instance_factors_ (n * channels, d) : see `combined.Columns` for the columns.
+    classifier_factors_ (m, d), instance_factors_ (n * channels, d) : see `columns.LatentColumns` for the columns.
     classifier_weights_ (m,) : what each classifier's score counts in the aggregator, where that is linear.
     novelty_ (n,), routed_ (n,) : share of each instance that the factors cannot reconstruct; who went to the stacker.
     diagnostics_ : see `diagnostics.Diagnostics`.
     frame_columns_ : after a fit on a cluster, the names of its "predictions" and "features". What is said above of
         instances is about the labelled ones then.
+    fitted_ : all of it, as one frozen `fit.EnsembleFit`.
     """
+
+    fitted_: EnsembleFit
+    federated_: FederatedRound | None
+    classes_ = FromFit[NDArray[Any]]("classes")
+    n_features_in_ = FromFit[int]("n_features_in")
+    history_ = FromFit[list[Record]]("outcome.history")
+    n_iter_ = FromFit[int]("n_iter")
+    converged_ = FromFit[bool]("outcome.converged")
+    classifier_factors_ = FromFit[NDArray[Any]]("factors.classifier_factors")
+    instance_factors_ = FromFit[NDArray[Any]]("factors.row_factors")
+    novelty_ = FromFit[Floats]("novelty")
+    routed_ = FromFit[NDArray[np.bool_]]("routed")
 
     def __init__(
         self,
@@ -185,63 +191,83 @@ class CFEnsemble(  # type: ignore[misc]
         With `engine=SparkEngine(spark)`, P is a Spark DataFrame with one row for each instance; y names its column of
         labels, features is a list of its columns, and all other numeric columns are predictions. `transform` answers.
         """
-        self._check_parameters()
+        settings = self._settings()
         if self.engine is not None and self.engine.distributed:
-            fitted: Self = self._fit_frame(P, y, features, groups, tasks)
-            return fitted
+            self.fitted_ = fit_frame(settings, self.get_params(deep=False), self.engine, P, y, features, groups, tasks)
+            return self
         if is_spark_frame(P):
             raise TypeError("P is a Spark DataFrame; pass engine=SparkEngine(spark) to fit on it where it is")
-        self.__dict__.pop("frame_columns_", None)
         rows = read_rows(P, y)
-        self._check_labels(rows)
+        check_labels(rows)
         m = rows.P.shape[1]
-        self._rank = self._chosen_rank(m)
-        self.classes_, self.n_features_in_ = rows.classes, int(np.shape(P)[1]) if np.ndim(P) == 2 else m
-        self._n_channels, self._y, self._flat = rows.n_channels, rows.y, np.ndim(P) == 2
-        self._groups = read_groups(groups, m)
-        self._tasks = None if tasks is None else self._read_tasks(tasks, rows.n)
-        self._standardise(read_features(features, rows.n))
-        self._factorise(rows, None)
-        self._learn()
+        rank = settings.chosen_rank(m)
+        known = FittedInstances(
+            rows.classes,
+            rows.y,
+            np.ndim(P) == 2,
+            groups=read_groups(groups, m),
+            tasks=read_tasks(tasks, rows.n),
+            features=SideFeatures.of(read_features(features, rows.n)),
+        )
+        q = 0 if known.features is None else len(known.features.mean)
+        columns = LatentColumns(rows.n_channels, q, rank, settings.biases)
+        self.fitted_ = learn(settings, known, *factorise(settings, known, rows.P, columns))
         return self
 
-    def _learn(self, rest: Any = None) -> None:
-        """The aggregator, the stacker of novel instances, and what is reported about the fitted ones.
+    def _settings(self) -> EnsembleSettings:
+        return EnsembleSettings.of(self.get_params(deep=False))
 
-        rest : unlabelled rows on a cluster; see `_factorise`.
+    def _fit(self) -> EnsembleFit:
+        check_is_fitted(self, "fitted_")
+        return self.fitted_
+
+    def partial_fit(
+        self,
+        P: Any = None,
+        y: ArrayLike | None = None,
+        *,
+        features: ArrayLike | None = None,
+        tasks: ArrayLike | None = None,
+        max_iter: int = PARTIAL_SWEEPS,
+    ) -> Self:
+        """Go on from the fitted factors with more instances (P and, where known, y), or with more labels (y alone).
+
+        Without P, y (n,) belongs to the fitted instances; NaN, None or -1 leave a label as it is. At most `max_iter`
+        sweeps are made from the present classifier factors. Unfitted, this is `fit`.
         """
-        V = self._factors.classifier_factors
-        fusion = Fusion(self._form(), self._n_channels)
-        identity = self._factors.scale.shift != 0
-        wanted = "mean" if not (self._y >= 0).any() else self.aggregator
-        fusion.learn(
-            self._factors,
-            make_aggregator(wanted, self.shrinkage, identity),
-            self._y,
-            lambda y: class_weights(y, self.classes_, self.class_weight),
-            tasks=self._tasks,
-            calibrate=self.calibrate and wanted != "mean" and self.class_weight is not None,
-            seed=seed_from(self.random_state),
-        )
-        self._fusion = fusion
-        self.novelty_ = fusion.learn_novelty(self._factors, (0.0, 0.0) if rest is None else rest.residuals(V))
-        if rest is None:
-            self._novelty_threshold = float(np.quantile(self.novelty_, self.novelty_level))
-        else:
-            self._novelty_threshold = rest.novelty_quantile(V, fusion.noise, self.novelty_, self.novelty_level)
-        self._fit_stacker()
-        self._proba = self._answer(self._factors, self.novelty_, self._tasks)
+        if not hasattr(self, "fitted_"):
+            return self.fit(P, y, features=features, tasks=tasks)
+        self.fitted_ = continued(self._settings(), self.fitted_, P, y, features, tasks, max_iter)
+        return self
 
-    def _form(self) -> str:
-        return "filled" if self.rho == 0 else self.on
+    def add_classifiers(self, P_extra: Any) -> Self:
+        """Take in k more classifiers: their factors are solved against the fitted instances, which stay as they are.
 
-    def _fit_stacker(self) -> None:
-        """What answers for novel instances, where `route` asks for it."""
-        self._stacker = None
-        if self.route == "auto" and (self._y >= 0).any():
-            labels = expand_labels(self._y, self._n_channels)
-            self._stacker = ShrunkenStacking(clip=self.clip).fit(self._probabilities(self._factors), labels)
-        self.routed_ = self._is_novel(self.novelty_)
+        P_extra : (n, k) or (n, k, classes) predictions on the fitted instances, NaN where missing. Only the aggregator
+        is learned again.
+        """
+        self.fitted_ = with_classifiers(self._settings(), self._fit(), P_extra)
+        return self
+
+    # ------------------------------------------------------------------ many sites
+
+    def accumulate(self, P: Any, y: ArrayLike) -> SiteSums:
+        """Sums over this site's instances for the present round of a federated fit.
+
+        P : (n, m) predictions, NaN where missing; y : (n,) 0 or 1, NaN where unlabelled. Needs solver="als" or rho=1, a
+        number as shrinkage, aggregator="weighted" or "mean", calibrate=False, and confidences that look at one instance
+        at a time.
+        """
+        return site_sums(self._settings(), vars(self).get("federated_"), P, y)
+
+    def merge(self, sites: Sequence[SiteSums]) -> bool:
+        """Take the sums of all sites one round further; True when the model is finished and can predict."""
+        state = next_round(self._settings(), vars(self).get("federated_"), sites)
+        if isinstance(state, EnsembleFit):
+            self.fitted_, self.federated_ = state, None
+            return True
+        self.federated_ = state
+        return False
 
     # ------------------------------------------------------------------ predict
 
@@ -253,84 +279,89 @@ class CFEnsemble(  # type: ignore[misc]
         New instances are folded in: their factors are solved against the fitted classifiers by the same row kernel. A
         fitted instance's label never enters its own answer, so both ways agree on the same predictions.
         """
-        check_is_fitted(self, "classes_")
+        fit = self._fit()
         if P is None:
-            self._need_here("predict_proba")
-            return self._proba.copy()
+            _need_here(fit, "predict_proba")
+            return fit.probabilities.copy()
         if is_spark_frame(P):
-            return self._answer_frame(P, "probability")  # type: ignore[no-any-return]
-        return self._answers(P, features, tasks)[0]
-
-    def _answers(self, P: Any, features: ArrayLike | None, tasks: ArrayLike | None) -> tuple[Floats, Floats]:
-        """Probabilities (n, classes) and novelty (n,) of new instances."""
-        factors = self._fold_in(P, features)
-        names = None if tasks is None else self._read_tasks(tasks, len(factors.channel) // self._n_channels)
-        novelty = self._fusion.novelty(factors)
-        return self._answer(factors, novelty, names), novelty
+            return answer_frame(fit, P, "probability")  # type: ignore[no-any-return]
+        return fit.answer(P, features, tasks)[0]
 
     def predict(
         self, P: Any = None, *, features: ArrayLike | None = None, tasks: ArrayLike | None = None
     ) -> NDArray[Any]:
         """(n,) the most probable label of each instance."""
         if is_spark_frame(P):
-            return self._answer_frame(P, "prediction")  # type: ignore[no-any-return]
+            return answer_frame(self._fit(), P, "prediction")  # type: ignore[no-any-return]
         labels: NDArray[Any] = self.classes_[self.predict_proba(P, features=features, tasks=tasks).argmax(axis=1)]
         return labels
 
     def novelty(self, P: Any = None, *, features: ArrayLike | None = None) -> Floats:
         """(n,) share of each instance that the factors cannot reconstruct."""
-        check_is_fitted(self, "classes_")
+        fit = self._fit()
         if is_spark_frame(P):
-            return self._answer_frame(P, "novelty")  # type: ignore[no-any-return]
+            return answer_frame(fit, P, "novelty")  # type: ignore[no-any-return]
         if P is None:
-            self._need_here("novelty")
-            return self.novelty_.copy()
-        return self._fusion.novelty(self._fold_in(P, features))
+            _need_here(fit, "novelty")
+            return fit.novelty.copy()
+        return fit.fusion.novelty(fit.fold_in(P, features))
+
+    @available_if(_meets_frames)  # type: ignore[untyped-decorator]  # scikit-learn is untyped
+    def transform(self, P: Any) -> Any:
+        """A Spark DataFrame with three more columns, one answer for each row, folded in where the row is.
+
+        probability : array<double>, in the order of `classes_`; prediction : the most probable label; novelty : double.
+        P needs the prediction and feature columns of the fit; all its columns are kept.
+        """
+        return answer_frame(self._fit(), P)
+
+    def query(self, n: int = 1) -> NDArray[np.intp]:
+        """(n,) the unlabelled instances whose labels would help most, best first; numbers of fitted instances.
+
+        Greedy information gain of a logistic model on the mean score and the latent factors: the next instance has the
+        largest p (1 - p) x'H^-1 x, where H is the information of all labelled and already chosen instances. So it is
+        uncertain, unlike those that are known, and unlike the others in the list.
+        """
+        return query(self._fit(), n)
 
     @property
     def classifier_weights_(self) -> Floats:
         """(m,) what each classifier's log odds count in the answer."""
-        check_is_fitted(self, "classes_")
-        return classifier_weights(self._factors, self._fusion)
-
-    @property
-    def classifier_factors_(self) -> NDArray[Any]:
-        check_is_fitted(self, "classes_")
-        return self._factors.classifier_factors
-
-    @property
-    def instance_factors_(self) -> NDArray[Any]:
-        check_is_fitted(self, "classes_")
-        return self._factors.row_factors
+        fit = self._fit()
+        return classifier_weights(fit.factors, fit.fusion)
 
     @property
     def diagnostics_(self) -> Diagnostics:
         """Computed when asked for."""
-        check_is_fitted(self, "classes_")
-        positive = self._row_probabilities()
-        return diagnose(self._factors, self._fusion, positive, self._y, self.novelty_, self.history_)
+        return diagnose(self._fit())
 
-    def _fold_in(self, P: Any, features: ArrayLike | None) -> FusionFactors:
-        rows = read_rows(P, None, n_classifiers=len(self._factors.classifier_factors), n_channels=self._n_channels)
-        table = read_features(features, rows.n, self._n_features)
-        if table is not None:
-            table = np.repeat((table - self._feature_mean) / self._feature_scale, self._n_channels, axis=0)
-        return self._factors.fold_in(rows.P, rows.channel, table)
+    @property
+    def frame_columns_(self) -> dict[str, list[str]]:
+        columns = self._fit().frame_columns
+        if columns is None:
+            raise AttributeError("a model that was fitted on arrays has no frame_columns_")
+        return columns
 
-    def _answer(self, factors: FusionFactors, novelty: Floats, tasks: NDArray[Any] | None) -> Floats:
-        positive = expit(self._fusion.log_odds(factors, tasks))
-        if self._stacker is not None:
-            novel = np.repeat(self._is_novel(novelty), self._n_channels)
-            if novel.any():
-                positive[novel] = self._stacker.predict_proba(self._probabilities(factors, novel))[:, 1]
-        return by_class(positive, self._n_channels)
+    # ------------------------------------------------------------------ files
 
-    def _is_novel(self, novelty: Floats) -> NDArray[np.bool_]:
-        return (novelty > self._novelty_threshold) & (self._stacker is not None)
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write parameters, factors, cells and aggregator as one safetensors file; `halfstep.load` reads it back.
 
-    def _probabilities(self, factors: FusionFactors, rows: Any = slice(None)) -> Floats:
-        """(N, m) predictions behind the targets, clipped as they were."""
-        targets = factors.table.targets[rows].astype(np.float64)
-        if factors.scale.bernoulli:
-            return np.asarray(expit(factors.scale.log_odds_of_targets(targets)))
-        return np.asarray(expit(targets)) if factors.scale.link == "logit" else targets
+        An aggregator that is a scikit-learn classifier cannot be written: files hold no code.
+        """
+        save_fit(path, self.get_params(deep=False), self._fit())
+
+    @classmethod
+    def _from_saved(cls, saved: Saved) -> Self:
+        model = cls(**saved.params)
+        model.fitted_ = load_fit(model._settings(), saved)
+        return model
+
+
+def _need_here(fit: EnsembleFit, method: str) -> None:
+    """Refuse questions about fitted instances, of which the unlabelled ones are not here."""
+    if fit.frame_columns is not None:
+        raise ValueError(
+            f"{method}() without P answers for the fitted instances, which a model fitted by SparkEngine leaves on "
+            f"the cluster; pass the DataFrame, {method}(df), or use transform(df)"
+        )

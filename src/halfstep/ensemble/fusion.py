@@ -5,8 +5,8 @@ Knows fitted factors and labels of instances. Must not know how the factors were
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from halfstep.core.arrays import Codes, Floats
 from halfstep.core.logistic import FREE_PENALTY, fit_logistic
-from halfstep.ensemble.aggregators import Aggregator, Design, MeanAggregator
-from halfstep.ensemble.factors import FusionFactors, Residuals
+from halfstep.ensemble.aggregators import Aggregator, Design
+from halfstep.ensemble.factors import EnsembleFactors, Residuals
 from halfstep.ensemble.inputs import expand_labels, make_folds
 
 FOLDS = 5
@@ -23,64 +23,23 @@ TASK_STRENGTH = 10.0
 """How strongly a task's own aggregator is pulled towards the common one, in labelled rows."""
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Fusion:
     """An aggregator on one form of the factors.
 
     `shifts` (n_channels,) are added to every row of a class; `task_coefficients` correct the common aggregator:
-    log odds of task a = common + intercepts_a + slope_a mean + deviations'w_a.
+    log odds of task a = common + intercepts_a + slope_a mean + deviations'w_a. `noise` is that of fitted instances.
     """
 
     form: str
-    n_channels: int
-    aggregator: Aggregator = field(default_factory=MeanAggregator)
-    shifts: Floats = field(default_factory=lambda: np.zeros(1))
+    aggregator: Aggregator
+    shifts: Floats
     noise: float = 0.0
-    task_coefficients: dict[Any, Floats] = field(default_factory=dict)
+    task_coefficients: Mapping[Any, Floats] = field(default_factory=dict)
 
-    def learn(
-        self,
-        factors: FusionFactors,
-        aggregator: Aggregator,
-        y: Codes,
-        weigh: Callable[[Codes], Floats],
-        *,
-        tasks: NDArray[Any] | None = None,
-        calibrate: bool = True,
-        seed: int = 0,
-    ) -> None:
-        """Train on labelled instances. y (n,) classes or -1; `weigh` gives the weights of labelled classes."""
-        self.shifts = np.zeros(self.n_channels)
-        self.aggregator, self.task_coefficients = aggregator, {}
-        instances = np.flatnonzero((y >= 0) & self._seen(factors))
-        if not len(instances):
-            return
-        rows = (instances[:, None] * self.n_channels + np.arange(self.n_channels)).ravel()
-        design = factors.design(rows, self.form)
-        truth = expand_labels(y[instances], self.n_channels).astype(np.float64)
-        weights = np.repeat(weigh(y[instances]), self.n_channels)
-        folds = make_folds(y[instances], max(2, self.n_channels), FOLDS, seed)
-        aggregator.fit(design, truth, weights, None if folds is None else np.repeat(folds, self.n_channels))
-        if tasks is not None:
-            self._learn_tasks(design, truth, weights, np.repeat(tasks[instances], self.n_channels))
-        if calibrate:
-            known = self._log_odds(design, None if tasks is None else np.repeat(tasks[instances], self.n_channels))
-            few = np.full(self.n_channels, FREE_PENALTY)
-            self.shifts = fit_logistic(design.intercepts, truth, np.ones(len(truth)), few, 0 * few, known)
-
-    def _learn_tasks(self, design: Design, truth: Floats, weights: Floats, tasks: NDArray[Any]) -> None:
-        common, X = self.aggregator.log_odds(design), _task_features(design)
-        strength = np.full(X.shape[1], TASK_STRENGTH)
-        for name in np.unique(tasks):
-            here = tasks == name
-            self.task_coefficients[name.item()] = fit_logistic(
-                X[here], truth[here], weights[here], strength, 0 * strength, common[here]
-            )
-
-    def _seen(self, factors: FusionFactors) -> NDArray[np.bool_]:
-        """(n,) instances with at least one prediction."""
-        seen = ~np.isnan(factors.table.targets).all(axis=1)
-        return np.asarray(seen.reshape(-1, self.n_channels).all(axis=1))
+    @property
+    def n_channels(self) -> int:
+        return len(self.shifts)
 
     def _log_odds(self, design: Design, tasks: NDArray[Any] | None) -> Floats:
         score = self.aggregator.log_odds(design) + self.shifts[design.channel]
@@ -91,7 +50,7 @@ class Fusion:
                 score[here] += X[here] @ coefficients
         return score
 
-    def log_odds(self, factors: FusionFactors, tasks: NDArray[Any] | None = None) -> Floats:
+    def log_odds(self, factors: EnsembleFactors, tasks: NDArray[Any] | None = None) -> Floats:
         """(N,) of every row; tasks (n,) name the label set of each instance; unknown ones get the common answer."""
         score = np.empty(len(factors.row_factors))
         by_row = None if tasks is None else np.repeat(tasks, self.n_channels)
@@ -99,22 +58,60 @@ class Fusion:
             score[rows] = self._log_odds(factors.design(rows, self.form), None if by_row is None else by_row[rows])
         return score
 
-    def learn_novelty(self, factors: FusionFactors, elsewhere: tuple[float, float] = (0.0, 0.0)) -> Floats:
-        """Take the noise of fitted instances; returns their novelty.
-
-        elsewhere : summed residuals and weights of cells of rows that are not among `factors`, for the noise.
-        """
-        residuals = factors.residuals()
-        self.noise = residuals.noise(elsewhere)
-        return self._by_instance(residuals)
-
-    def novelty(self, factors: FusionFactors) -> Floats:
+    def novelty(self, factors: EnsembleFactors) -> Floats:
         """(n,) novelty of instances: the mean over their rows."""
-        return self._by_instance(factors.residuals())
+        return self.by_instance(factors.residuals())
 
-    def _by_instance(self, residuals: Residuals) -> Floats:
+    def by_instance(self, residuals: Residuals) -> Floats:
         novelty: Floats = residuals.novelty(self.noise).reshape(-1, self.n_channels).mean(axis=1)
         return novelty
+
+
+def learn_fusion(
+    factors: EnsembleFactors,
+    form: str,
+    aggregator: Aggregator,
+    y: Codes,
+    weigh: Callable[[Codes], Floats],
+    *,
+    tasks: NDArray[Any] | None = None,
+    calibrate: bool = True,
+    seed: int = 0,
+) -> Fusion:
+    """Train on labelled instances. y (n,) classes or -1; `weigh` gives the weights of labelled classes."""
+    k = factors.columns.n_channels
+    fusion = Fusion(form, aggregator, np.zeros(k))
+    seen = (~np.isnan(factors.table.targets).all(axis=1)).reshape(-1, k).all(axis=1)
+    instances = np.flatnonzero((y >= 0) & seen)
+    if not len(instances):
+        return fusion
+    design = factors.design((instances[:, None] * k + np.arange(k)).ravel(), form)
+    truth = expand_labels(y[instances], k).astype(np.float64)
+    weights = np.repeat(weigh(y[instances]), k)
+    folds = make_folds(y[instances], max(2, k), FOLDS, seed)
+    aggregator.fit(design, truth, weights, None if folds is None else np.repeat(folds, k))
+    by_row = None if tasks is None else np.repeat(tasks[instances], k)
+    if by_row is not None:
+        fusion = replace(fusion, task_coefficients=_learn_tasks(aggregator, design, truth, weights, by_row))
+    if calibrate:
+        few = np.full(k, FREE_PENALTY)
+        known = fusion._log_odds(design, by_row)
+        fusion = replace(
+            fusion, shifts=fit_logistic(design.intercepts, truth, np.ones(len(truth)), few, 0 * few, known)
+        )
+    return fusion
+
+
+def _learn_tasks(
+    aggregator: Aggregator, design: Design, truth: Floats, weights: Floats, tasks: NDArray[Any]
+) -> dict[Any, Floats]:
+    common, X = aggregator.log_odds(design), _task_features(design)
+    strength = np.full(X.shape[1], TASK_STRENGTH)
+
+    def solve(here: NDArray[np.bool_]) -> Floats:
+        return fit_logistic(X[here], truth[here], weights[here], strength, 0 * strength, common[here])
+
+    return {name.item(): solve(tasks == name) for name in np.unique(tasks)}
 
 
 def _task_features(design: Design) -> Floats:
@@ -130,8 +127,9 @@ def by_class(positive: Floats, n_channels: int) -> Floats:
     return normalised
 
 
-def unlabelled_gains(factors: FusionFactors, positive: Floats, y: Codes, n_channels: int, n: int) -> NDArray[np.intp]:
+def unlabelled_gains(factors: EnsembleFactors, positive: Floats, y: Codes, n: int) -> NDArray[np.intp]:
     """Greedy choice of n unlabelled instances by information; see `CFEnsemble.query`."""
+    n_channels = factors.columns.n_channels
     design = factors.design(slice(None), "latent")
     X = _task_features(design)
     weight = positive * (1 - positive)

@@ -18,7 +18,7 @@ MAX_CLASSES = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class PredictionRows:
     """P (N, m) float64, NaN where missing; y (n,) the class of each instance or -1; classes as the user wrote them.
 
     N = n * n_channels; row i * n_channels + k is about class k of instance i (about the second class where n_channels
@@ -52,7 +52,7 @@ def expand_labels(y: Codes, n_channels: int) -> Codes:
     return np.asarray(rows.ravel())
 
 
-def read_rows(P: Any, y: ArrayLike | None, *, n_classifiers: int | None = None, n_channels: int | None = None) -> Rows:
+def read_rows(P: Any, y: ArrayLike | None, *, n_classifiers: int | None = None, n_channels: int | None = None) -> PredictionRows:
     """Check predictions (n, m), (n, m, classes), a list of m arrays, or (n, m * classes) as stacking makes them.
 
     n_classifiers and n_channels are those of a fitted model, if there is one.
@@ -73,7 +73,7 @@ def read_rows(P: Any, y: ArrayLike | None, *, n_classifiers: int | None = None, 
     if np.ndim(P) == 3:
         return _read_cube(np.asarray(P, np.float64), y, n_classifiers, n_channels)
     data = check_predictions(P, y, n_classifiers=n_classifiers)
-    return Rows(data.P, data.y, data.classes, 1)
+    return PredictionRows(data.P, data.y, data.classes, 1)
 
 
 def _is_arrays(P: Any) -> bool:
@@ -112,7 +112,7 @@ def _stacked_channels(P: Any, y: ArrayLike | None) -> int:
     )
 
 
-def _read_cube(P: Floats, y: ArrayLike | None, n_classifiers: int | None, n_channels: int | None) -> Rows:
+def _read_cube(P: Floats, y: ArrayLike | None, n_classifiers: int | None, n_channels: int | None) -> PredictionRows:
     n, m, k = P.shape
     if k < 2:
         raise ValueError(f"P has shape {P.shape}; its last axis holds the classes, of which there must be at least 2")
@@ -125,7 +125,7 @@ def _read_cube(P: Floats, y: ArrayLike | None, n_classifiers: int | None, n_chan
         )
     if k == 2:
         data = check_predictions(P[:, :, 1], y, n_classifiers=n_classifiers)
-        return Rows(data.P, data.y, data.classes, 1)
+        return PredictionRows(data.P, data.y, data.classes, 1)
     if n_channels not in (None, k):
         raise ValueError(f"P has {k} classes on its last axis, but the model was fitted with {n_channels or 2}")
     first = check_predictions(P[:, :, 0], y, n_classifiers=n_classifiers, max_classes=MAX_CLASSES)
@@ -135,7 +135,7 @@ def _read_cube(P: Floats, y: ArrayLike | None, n_classifiers: int | None, n_chan
             f"y has {len(classes)} classes, {classes[:5].tolist()}, but P has {k} on its last axis; every class of P "
             "needs a labelled instance, in the sorted order of the labels"
         )
-    return Rows(P.transpose(0, 2, 1).reshape(n * k, m), first.y, classes, k)
+    return PredictionRows(P.transpose(0, 2, 1).reshape(n * k, m), first.y, classes, k)
 
 
 def class_weights(y: Codes, classes: NDArray[Any], class_weight: Any) -> Floats:
@@ -187,6 +187,45 @@ def read_features(features: ArrayLike | None, n: int, width: int | None = None) 
     if len(bad):
         raise ValueError(f"features[{bad[0][0]}, {bad[0][1]}] is not finite; fill or drop missing features first")
     return table
+
+
+@dataclass(frozen=True, eq=False)
+class SideFeatures:
+    """Features (n, q) of instances, with mean 0 and deviation 1 where it is not constant; `mean` and `scale` (q,)."""
+
+    values: Floats
+    mean: Floats
+    scale: Floats
+
+    @classmethod
+    def of(cls, features: Floats | None, moments: tuple[Floats, Floats] | None = None) -> SideFeatures | None:
+        """moments : means and deviations (q,) where these are not all the instances."""
+        if features is None:
+            return None
+        mean, spread = (features.mean(axis=0), features.std(axis=0)) if moments is None else moments
+        scale = np.where(spread > 0, spread, 1.0)
+        return cls((features - mean) / scale, mean, scale)
+
+    def by_row(self, n_channels: int) -> Floats:
+        return np.repeat(self.values, n_channels, axis=0)
+
+
+def more_features(known: SideFeatures | None, features: ArrayLike | None, n: int) -> SideFeatures | None:
+    """Features of n further instances, standardised as those of the fit."""
+    table = read_features(features, n, 0 if known is None else len(known.mean))
+    if known is None or table is None:
+        return None
+    return SideFeatures((table - known.mean) / known.scale, known.mean, known.scale)
+
+
+def read_tasks(tasks: ArrayLike | None, n: int) -> NDArray[Any] | None:
+    """(n,) names of label sets."""
+    if tasks is None:
+        return None
+    names = np.asarray(tasks)
+    if names.shape != (n,):
+        raise ValueError(f"tasks has shape {names.shape}; it must name the label set of each of the {n} instances")
+    return names
 
 
 def read_groups(groups: ArrayLike | None, m: int) -> Codes | None:

@@ -1,19 +1,19 @@
-"""Where classifier factors start, and one unsupervised or supervised factorisation from there.
-
-Knows tables and columns. Must not know aggregators beyond the one of the loss, nor estimators.
-"""
+"""Where factors start. Knows tables and columns; must not know labels, aggregators or estimators."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 
 from halfstep.core.arrays import Codes, Floats
 from halfstep.core.initial import random_rows
-from halfstep.ensemble.columns import Columns, Factors
-from halfstep.ensemble.table import BLOCK_CELLS, Table, row_passes
+from halfstep.ensemble.columns import LatentColumns, FactorArray
+from halfstep.ensemble.table import BLOCK_CELLS, PredictionTable, row_passes
 
 INITS = ("svd", "random")
 RANDOM_SCALE = 0.01
@@ -38,7 +38,7 @@ class StartSums:
         return StartSums(*(getattr(self, f.name) + getattr(more, f.name) for f in fields(self)))
 
     @classmethod
-    def of(cls, table: Table, columns: Columns, channel: Codes) -> StartSums:
+    def of(cls, table: PredictionTable, columns: LatentColumns, channel: Codes) -> StartSums:
         m, k = table.shape[1], columns.n_channels
         counts, targets, centred, gram = np.zeros((k, m)), np.zeros((k, m)), np.zeros(m), np.zeros((m, m))
         for rows in row_passes(*table.shape, BLOCK_CELLS):
@@ -53,7 +53,7 @@ class StartSums:
             gram += cells.T @ cells
         return cls(counts, targets, centred, gram, float(table.shape[0]))
 
-    def classifiers(self, columns: Columns, dtype: Any) -> Factors:
+    def classifiers(self, columns: LatentColumns, dtype: Any) -> FactorArray:
         """(m, d): biases are classifier means; the shared part are the leading eigenvectors of the covariance of what
         row means leave, each times the root of its singular value.
         """
@@ -72,28 +72,27 @@ class StartSums:
 
 
 def start_classifiers(
-    table: Table,
-    columns: Columns,
+    table: PredictionTable,
+    columns: LatentColumns,
     channel: Codes,
     init: str,
     seed: int,
     dtype: Any,
-    more: StartSums | None = None,
-) -> Factors:
+    elsewhere: Iterable[StartSums] = (),
+) -> FactorArray:
     """(m, d) classifier factors: those of `StartSums` ("svd"), or 0.01 times standard normal numbers ("random").
 
-    more : sums over rows that are elsewhere.
+    elsewhere : sums over rows that are not here.
     """
     if init == "svd":
-        sums = StartSums.of(table, columns, channel)
-        return (sums if more is None else sums + more).classifiers(columns, dtype)
+        return reduce(add, elsewhere, StartSums.of(table, columns, channel)).classifiers(columns, dtype)
     m = table.shape[1]
     V = columns.classifiers(m, dtype)
     V[:, columns.shared] = RANDOM_SCALE * random_rows(seed, 1, 0, m, columns.rank, dtype)
     return V
 
 
-def start_rows(columns: Columns, channel: Codes, features: Floats | None, seed: int, init: str, dtype: Any) -> Factors:
+def start_rows(columns: LatentColumns, channel: Codes, features: Floats | None, seed: int, init: str, dtype: Any) -> FactorArray:
     """(N, d) row factors: pinned columns, and 0 or, with "random", 0.01 times standard normal numbers."""
     U = columns.rows(channel, features, dtype)
     if init == "random":

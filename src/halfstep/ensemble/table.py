@@ -6,7 +6,7 @@ rows as classes otherwise. Knows where cells are; must not know what minimises t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from halfstep.core.arrays import Codes, Floats
 from halfstep.core.cells import DenseCells, Observations
-from halfstep.ensemble import confidence as cell_weights
 from halfstep.ensemble.confidence import CellWeights
-from halfstep.ensemble.predictions import expit, logit
+from halfstep.ensemble.scale import CellScale
 
 BLOCK_CELLS = 4_000_000
 """Cells handed to the core at a time: a matrix of 10^8 cells is never held as a sparse matrix of both orientations."""
@@ -30,54 +29,8 @@ Extra = tuple[Floats, Floats]
 """Targets (NaN: none) and weights of one more cell for each row."""
 
 
-@dataclass(frozen=True, eq=False)
-class Scale:
-    """What a target is: `link` of a probability, softened by `temperature`; and how a fitted score becomes log odds.
-
-    | link | loss | target of p | log odds of a fitted z |
-    | --- | --- | --- | --- |
-    | "logit" | squared | logit(p) | z |
-    | "identity" | squared | p | 4 (z - 1/2), the tangent of the logit at 1/2 |
-    | any | Bernoulli | sigmoid(logit(p) / T) | T z |
-
-    Probabilities are held inside [clip, 1 - clip] before a logit is taken.
-    """
-
-    link: str = "logit"
-    bernoulli: bool = False
-    temperature: float = 1.0
-    clip: float = 0.01
-
-    def target(self, P: Floats) -> Floats:
-        if self.bernoulli:
-            softened: Floats = expit(logit(P, self.clip) / self.temperature)
-            return softened
-        return logit(P, self.clip) if self.link == "logit" else P
-
-    @property
-    def slope(self) -> float:
-        if self.bernoulli:
-            return self.temperature
-        return 1.0 if self.link == "logit" else 4.0
-
-    @property
-    def shift(self) -> float:
-        return -2.0 if self.link == "identity" and not self.bernoulli else 0.0
-
-    def log_odds_of_targets(self, targets: Floats) -> Floats:
-        """Observed targets in the units of fitted log odds."""
-        if self.bernoulli:
-            return self.temperature * logit(targets, min(self.clip, 1e-3))
-        return self.slope * targets + self.shift
-
-    @property
-    def weight(self) -> float:
-        """What multiplies a cell's weight: T^2 keeps gradients of softened targets at their size."""
-        return self.temperature**2 if self.bernoulli else 1.0
-
-
 @dataclass(eq=False)
-class Table:
+class PredictionTable:
     """targets (N, m), NaN where missing; weights (N, m), or one number for all observed cells."""
 
     targets: NDArray[np.floating]
@@ -145,34 +98,34 @@ class Table:
             return self.weights * counts, counts
         return self.weights.sum(axis=0, dtype=np.float64), counts
 
-    def mean_weights(self) -> Floats:
-        """(m,) mean weight of each classifier's observed cells; 1 where it has none."""
+    def mean_weights(self, elsewhere: Iterable[tuple[Floats, Floats]] = ()) -> Floats:
+        """(m,) mean weight of each classifier's observed cells; 1 where it has none.
+
+        elsewhere : `weights_by_classifier` of rows that are not here.
+        """
         if not isinstance(self.weights, np.ndarray):
             return np.full(self.shape[1], self.weights)
-        return mean_weights(*self.weights_by_classifier())
+        sums, counts = self.weights_by_classifier()
+        for more_sums, more_counts in elsewhere:
+            sums, counts = sums + more_sums, counts + more_counts
+        return np.where(counts > 0, sums / np.maximum(counts, 1), 1.0)
 
-    def take(self, rows: NDArray[np.intp]) -> Table:
+    def take(self, rows: NDArray[np.intp]) -> PredictionTable:
         weights = self.weights[rows] if isinstance(self.weights, np.ndarray) else self.weights
-        return Table(self.targets[rows], weights)
+        return PredictionTable(self.targets[rows], weights)
 
-    def stacked(self, more: Table, axis: int) -> Table:
-        """This table and further rows (axis 0) or classifiers (axis 1)."""
-        targets = np.concatenate([self.targets, more.targets], axis=axis)
-        numbers = [table.weights for table in (self, more) if not isinstance(table.weights, np.ndarray)]
-        if len(numbers) == 2 and numbers[0] == numbers[1]:
-            return Table(targets, numbers[0])
-        return Table(targets, np.concatenate([self.filled_weights(), more.filled_weights()], axis=axis))
+    def beside(self, more: PredictionTable) -> PredictionTable:
+        """This table and further classifiers."""
+        targets = np.column_stack([self.targets, more.targets])
+        if not isinstance(self.weights, np.ndarray) and self.weights == more.weights:
+            return PredictionTable(targets, self.weights)
+        return PredictionTable(targets, np.column_stack([self.filled_weights(), more.filled_weights()]))
 
     def filled_weights(self) -> NDArray[np.floating]:
         """(N, m) weights, 0 where missing."""
         if isinstance(self.weights, np.ndarray):
             return self.weights
         return np.where(self.observed, self.targets.dtype.type(self.weights), self.targets.dtype.type(0))
-
-
-def mean_weights(sums: Floats, counts: Floats) -> Floats:
-    """(m,) mean weights from summed ones and the number of cells; 1 where there is none."""
-    return np.where(counts > 0, sums / np.maximum(counts, 1), 1.0)
 
 
 def _observations(targets: NDArray[np.floating], weights: NDArray[np.floating] | float) -> Observations:
@@ -191,21 +144,21 @@ def _observations(targets: NDArray[np.floating], weights: NDArray[np.floating] |
     return Observations((n, m), indptr, indices, targets[seen], flat)
 
 
-def make_table(P: Floats, scale: Scale, confidence: CellWeights, y: Codes, dtype: type) -> Table:
+def make_table(P: Floats, scale: CellScale, confidence: CellWeights, y: Codes, dtype: type) -> PredictionTable:
     """Targets and weights of the predictions P (N, m), NaN where missing, under labels y (N,)."""
     targets: NDArray[Any] = np.empty(P.shape, dtype)
     for rows in row_passes(*P.shape):
         targets[rows] = scale.target(P[rows])
-    return Table(targets, make_weights(P, confidence, y, dtype, scale.weight))
+    return PredictionTable(targets, make_weights(P, confidence, y, dtype, scale.weight))
 
 
 def make_weights(
     P: Floats, confidence: CellWeights, y: Codes, dtype: type, times: float
 ) -> NDArray[np.floating] | float:
     """Weights of all cells in `dtype`; block by block where a row's weights depend on that row alone."""
-    if isinstance(confidence, cell_weights.Uniform):
-        return times
-    if not is_row_local(confidence):
+    if confidence.constant is not None:
+        return times * confidence.constant
+    if not confidence.row_local:
         return (times * confidence.compute(P, ~np.isnan(P), y)).astype(dtype)
     weights: NDArray[Any] = np.empty(P.shape, dtype)
     for rows in row_passes(*P.shape):
@@ -215,7 +168,7 @@ def make_weights(
 
 def weights_of(rows: Codes, P: Floats, confidence: CellWeights, y: Codes, dtype: type, times: float) -> NDArray[Any]:
     """(r, m) weights of some rows, 0 where missing, as they are among all."""
-    if is_row_local(confidence):
+    if confidence.row_local:
         weights = make_weights(P[rows], confidence, y[rows], dtype, times)
     else:
         whole = make_weights(P, confidence, y, dtype, times)
@@ -228,17 +181,3 @@ def row_passes(n: int, m: int, cells: int = PASS_CELLS) -> Iterator[slice]:
     step = max(1, cells // m)
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
-
-
-def is_row_local(confidence: CellWeights) -> bool:
-    """Whether the weights of a row depend on that row alone, so that new rows get theirs in the same way."""
-    if isinstance(confidence, cell_weights.LabelAware | cell_weights.LabelMatch):
-        return is_row_local(cell_weights.get(confidence.base))
-    return isinstance(confidence, cell_weights.Uniform | cell_weights.Certainty | cell_weights.Agreement)
-
-
-def without_labels(confidence: CellWeights) -> CellWeights:
-    """The weights an instance would have if it had no label."""
-    if isinstance(confidence, cell_weights.LabelAware | cell_weights.LabelMatch):
-        return without_labels(cell_weights.get(confidence.base))
-    return confidence

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from halfstep.core.arrays import Floats
 from halfstep.engine.spark.moves import kept
 from halfstep.ensemble.confidence import CellWeights
-from halfstep.ensemble.inputs import Rows
+from halfstep.ensemble.inputs import PredictionRows
 from halfstep.ensemble.predictions import PredictionWarning, check_predictions
 from halfstep.ensemble.spark import is_spark_frame
-from halfstep.ensemble.table import Scale, Table, make_table
+from halfstep.ensemble.scale import CellScale
+from halfstep.ensemble.table import PredictionTable, make_table
 
 LABELLED_CELLS = 100_000_000
 """Cells of labelled instances that are brought to the driver: 0.8 GB of numbers, below what Spark lets a job return."""
@@ -126,7 +127,7 @@ class Instances:
     frame: Any
     roles: Roles
     labels: Labels
-    rows: Rows
+    rows: PredictionRows
     features: Floats | None
     moments: tuple[Floats, Floats] | None
     """Mean and deviation of every feature over all instances."""
@@ -147,7 +148,7 @@ class Instances:
         P = known[:, :m]
         refuse_wrong(_wrong(P), roles.predictions)
         side = known[:, m:-1] if roles.features else None
-        return cls(frame, roles, labels, Rows(P, known[:, -1].astype(np.int64), labels.classes, 1), side, moments)
+        return cls(frame, roles, labels, PredictionRows(P, known[:, -1].astype(np.int64), labels.classes, 1), side, moments)
 
     def blocks(self, n_blocks: int, recipe: BlockRecipe) -> Any:
         """RDD of (number, `RowBlock`) of the unlabelled rows, persisted; a partition without rows has no block."""
@@ -162,12 +163,12 @@ class Instances:
         shuffled = numbers.repartition(n_blocks).mapInArrow(_pack, _PACKED)
         return kept(shuffled.rdd.mapPartitionsWithIndex(build))
 
-    def warn_empty(self, rest: Any) -> None:
-        """Say which instances and classifiers have no prediction at all; `rest` counts those that are not here."""
+    def warn_empty(self, elsewhere: Iterable[Any]) -> None:
+        """Say which instances and classifiers have no prediction at all, here and elsewhere."""
         seen = ~np.isnan(self.rows.P)
         counts, empty = seen.sum(axis=0), int((~seen.any(axis=1)).sum())
-        if rest is not None:
-            counts, empty = counts + rest.counts, empty + rest.empty
+        for part in elsewhere:
+            counts, empty = counts + part.weights[1], empty + part.empty
         silent = [self.roles.predictions[j] for j in np.flatnonzero(counts == 0)]
         told = [f"{empty} of {self.labels.labelled + self.labels.unlabelled} instances"] if empty else []
         told += [f"classifiers {', '.join(silent[:5])}{', ...' if len(silent) > 5 else ''}"] if silent else []
@@ -183,7 +184,7 @@ class Instances:
 class RowBlock:
     """Unlabelled rows: their cells and features, and what was wrong with their predictions."""
 
-    table: Table
+    table: PredictionTable
     features: Floats | None
     wrong: list[tuple[int, float, int]]
     """(column, example, count) where predictions are outside [0, 1]."""
@@ -197,13 +198,13 @@ class BlockRecipe:
     """How numbers (n, m + q) become a block: m predictions, then q features."""
 
     m: int
-    scale: Scale
+    scale: CellScale
     confidence: CellWeights
     moments: tuple[Floats, Floats] | None
     dtype: Any
 
     def build(self, numbers: Floats) -> RowBlock:
-        # Rows arrive in any order. In the order of their bytes a block that is made again has the same bits.
+        # PredictionRows arrive in any order. In the order of their bytes a block that is made again has the same bits.
         order = np.argsort(numbers.view(np.dtype((np.void, numbers.itemsize * numbers.shape[1]))).ravel())
         numbers = numbers[order]
         P, features = numbers[:, : self.m].copy(), None

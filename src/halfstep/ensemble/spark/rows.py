@@ -16,8 +16,8 @@ import numpy as np
 from halfstep.core.arrays import Codes, Floats
 from halfstep.engine.spark.moves import kept
 from halfstep.engine.spark.sums import tree_sum
-from halfstep.ensemble.columns import Columns, Factors
-from halfstep.ensemble.factors import FusionFactors
+from halfstep.ensemble.columns import FactorArray, LatentColumns
+from halfstep.ensemble.factors import EnsembleFactors
 from halfstep.ensemble.parts import PartSums, SiteSums
 from halfstep.ensemble.spark.frame import RowBlock
 from halfstep.ensemble.start import StartSums
@@ -27,36 +27,34 @@ QUANTILE_BINS = 4096
 
 @dataclass(frozen=True, eq=False)
 class SolvedBlock:
-    """Factors (n, d) of the rows of a block, with their sums."""
+    """FactorArray (n, d) of the rows of a block, with their sums."""
 
-    rows: Factors
+    rows: FactorArray
     found: SiteSums
 
 
 class SparkRows:
     """A `Part` of blocks. `model` are the classifiers, without rows, that `solve` and `sums` take the place of.
 
-    start, weights (m,), counts (m,) : sums from which classifiers start; weights and number of each classifier's cells.
+    start, weights : sums from which classifiers start; the summed weights and number of each classifier's cells.
     """
 
-    def __init__(self, blocks: Any, n_blocks: int, model: FusionFactors) -> None:
+    def __init__(self, blocks: Any, n_blocks: int, model: EnsembleFactors) -> None:
         self.blocks, self.n_blocks, self.model = blocks, n_blocks, model
         columns = model.columns
         found = self._total(blocks.mapValues(lambda block: first_sums(block, columns))).sums
         self.start: StartSums = found["start"]
-        self.weights: Floats = found["weights"]
-        self.counts: Floats = found["counts"]
+        self.weights: tuple[Floats, Floats] = found["weights"], found["counts"]
         self.wrong: list[tuple[int, float, int]] = found["wrong"]
         self.empty: int = found["empty"]
         self.mark = found["mark"]
-        self.n_cells = int(self.counts.sum())
-        self.total_weight = float(self.weights.sum())
+        self.n_cells = int(self.weights[1].sum())
         self._solved: Any = None
-        self._known: tuple[Factors, PartSums] | None = None
+        self._known: tuple[FactorArray, PartSums] | None = None
 
     # ------------------------------------------------------------------ what a factorisation asks for
 
-    def solve(self, V: Factors, evaluate: bool = False) -> dict[str, float]:
+    def solve(self, V: FactorArray) -> dict[str, float]:
         model = self._model(V)
         solved = kept(self.blocks.mapValues(lambda block: solve_block(model, block)))
         before, self._solved = self._solved, solved
@@ -69,7 +67,7 @@ class SparkRows:
         self._known = model.classifier_factors, found.pop("rows")
         return found
 
-    def sums(self, V: Factors) -> PartSums:
+    def sums(self, V: FactorArray) -> PartSums:
         if self._known is None or not np.array_equal(self._known[0], V):
             model = self._model(V)
             total = self._over_rows(lambda here: SiteSums("sums", {"rows": here.sums()}), model)
@@ -78,12 +76,12 @@ class SparkRows:
 
     # ------------------------------------------------------------------ what is asked after the fit
 
-    def residuals(self, V: Factors) -> tuple[float, float]:
+    def residuals(self, V: FactorArray) -> tuple[float, float]:
         """Sum of weighted squared residuals of the cells, and of their weights."""
         total = self._over_rows(residual_sums, self._model(V)).sums
         return total["left"], total["weight"]
 
-    def novelty_quantile(self, V: Factors, noise: float, here: Floats, level: float) -> float:
+    def novelty_quantile(self, V: FactorArray, noise: float, here: Floats, level: float) -> float:
         """`np.quantile` of the novelty of all rows and of those that are `here`, exactly.
 
         The first job counts rows in narrow bins, the second brings the values of the bins that hold the quantile.
@@ -114,14 +112,14 @@ class SparkRows:
 
     # ------------------------------------------------------------------ jobs
 
-    def _model(self, V: Factors) -> FusionFactors:
+    def _model(self, V: FactorArray) -> EnsembleFactors:
         return replace(self.model, classifier_factors=V.copy())
 
     def _paired(self) -> Any:
         """RDD of ((number, RowBlock), (number, SolvedBlock))."""
         return self.blocks.zip(self._solved)
 
-    def _over_rows(self, what: Callable[[FusionFactors], SiteSums], model: FusionFactors) -> SiteSums:
+    def _over_rows(self, what: Callable[[EnsembleFactors], SiteSums], model: EnsembleFactors) -> SiteSums:
         """The sum over blocks of `what` is asked about their rows as last solved, under the classifiers of `model`."""
         return self._total(self._paired().map(lambda pair: (pair[0][0], what(rows_of(model, pair)))))
 
@@ -133,7 +131,7 @@ class SparkRows:
 # ---------------------------------------------------------------------- inside the executors
 
 
-def first_sums(block: RowBlock, columns: Columns) -> SiteSums:
+def first_sums(block: RowBlock, columns: LatentColumns) -> SiteSums:
     """What is known of a block before anything is solved."""
     table = block.table
     weights, counts = table.weights_by_classifier()
@@ -142,12 +140,11 @@ def first_sums(block: RowBlock, columns: Columns) -> SiteSums:
     return SiteSums("start", {"start": start, "weights": weights, "counts": counts, **found})
 
 
-def solve_block(model: FusionFactors, block: RowBlock) -> SolvedBlock:
+def solve_block(model: EnsembleFactors, block: RowBlock) -> SolvedBlock:
     """The rows of a block against the classifiers, from zero: they depend on nothing else."""
     here = model.with_rows(block.table, np.zeros(block.table.shape[0], np.int64), block.features)
-    rows = here.session().own
-    found = rows.solve(here.classifier_factors, evaluate=True)
-    return SolvedBlock(rows.row_factors, SiteSums("sweep", {**found, "rows": rows.sums(here.classifier_factors)}))
+    found = here.solve_rows(evaluate=True)
+    return SolvedBlock(here.row_factors, SiteSums("sweep", {**found, "rows": here.sums()}))
 
 
 def compared(pair: Any) -> tuple[int, SiteSums]:
@@ -157,14 +154,14 @@ def compared(pair: Any) -> tuple[int, SiteSums]:
     return number, SiteSums("sweep", {**new.found.sums, "change": change})
 
 
-def rows_of(model: FusionFactors, pair: Any) -> FusionFactors:
+def rows_of(model: EnsembleFactors, pair: Any) -> EnsembleFactors:
     """The solved rows of a block under the classifiers of `model`."""
     (_, block), (_, solved) = pair
     channel: Codes = np.zeros(len(solved.rows), np.int64)
     return replace(model, table=block.table, row_factors=solved.rows, channel=channel)
 
 
-def residual_sums(rows: FusionFactors) -> SiteSums:
+def residual_sums(rows: EnsembleFactors) -> SiteSums:
     found = rows.residuals()
     return SiteSums("residuals", {"left": float(found.left.sum()), "weight": float(found.weight.sum())})
 
