@@ -13,28 +13,32 @@ from halfstep.core.logistic import FREE_PENALTY, SLOPE_PENALTY
 from halfstep.core.problem import Problem, Side, Solver
 from halfstep.engine.local import LabelCell, solve_rows
 from halfstep.ensemble.aggregators import WeightedAggregator
-from halfstep.ensemble.columns import Columns
-from halfstep.ensemble.combined import Factorisation, Labels
+from halfstep.ensemble.columns import LatentColumns
+from halfstep.ensemble.combined import CombinedSession, LabelTerm
+from halfstep.ensemble.confidence import Uniform
+from halfstep.ensemble.factors import EnsembleFactors
+from halfstep.ensemble.scale import make_scale
 from halfstep.ensemble.start import start_classifiers
-from halfstep.ensemble.table import Scale, Table
+from halfstep.ensemble.table import PredictionTable
 
 
-def make_session(seed=0, n=40, m=6, rank=2, *, bernoulli=False, channels=1, features=0, groups=False, dtype=np.float64):
+def make_session(seed=0, n=40, m=6, rank=2, *, loss="squared", channels=1, features=0, groups=False, dtype=np.float64):
     rng = np.random.default_rng(seed)
     P = rng.uniform(0.02, 0.98, (n, m))
     P[rng.random(P.shape) < 0.3] = np.nan
     P[:, 0] = rng.uniform(0.02, 0.98, n)
-    scale = Scale(bernoulli=bernoulli, temperature=2.0 if bernoulli else 1.0)
+    scale = make_scale("logit", loss, temperature=2.0 if loss == "bernoulli" else 1.0)
     weights = np.where(np.isnan(P), 0, rng.uniform(0.2, 2, P.shape)).astype(dtype)
-    table = Table(scale.target(P).astype(dtype), weights)
-    columns = Columns(channels, features, rank, biases=True)
+    table = PredictionTable(scale.target(P).astype(dtype), weights)
+    columns = LatentColumns(channels, features, rank, biases=True)
     channel = np.arange(n) % channels
     side = rng.normal(size=(n, features)) if features else None
     V = start_classifiers(table, columns, channel, "svd", 0, dtype)
     V[:, columns.shared] += 0.1 * rng.normal(size=(m, rank))
     U = columns.rows(channel, side, dtype)
     names = np.arange(m) % 2 if groups else None
-    session = Factorisation(table, columns, scale, 0.7, channel, U, V, groups=names)
+    factors = EnsembleFactors(columns, scale, 0.7, V, U, table, channel, Uniform(), np.ones(m))
+    session = CombinedSession(factors, names)
     session.solve_row_side()
     rows = np.flatnonzero(rng.random(n) < 0.5)
     aggregator = WeightedAggregator(2.0)
@@ -42,26 +46,26 @@ def make_session(seed=0, n=40, m=6, rank=2, *, bernoulli=False, channels=1, feat
     aggregator.strength, aggregator.coefficients = 2.0, np.zeros(size)
     aggregator.coefficients[channels] = 1.0
     truth = (rng.random(len(rows)) < 0.5).astype(float)
-    session.labels = Labels(rows, truth, rng.uniform(0.5, 2, len(rows)), 3.0, aggregator)
+    session.labels = LabelTerm(rows, truth, rng.uniform(0.5, 2, len(rows)), 3.0, aggregator)
     session.update_aggregator()
     return session
 
 
 def dense_objective(session):
     """The docstring's formula times S / rho, cell by cell."""
-    U, V, labels = session.row_factors, session.classifier_factors, session.labels
-    free_u, free_v = slice(*session.columns.row_free), slice(*session.columns.classifier_free)
-    z, t = U @ V.T, session.table.targets
-    phi = np.logaddexp(0, z) - t * z if session.scale.bernoulli else (t - z) ** 2
-    total = np.nansum(session.table.weights * phi) + session.reg * (U[:, free_u] ** 2).sum()
+    U, V, labels = session.factors.row_factors, session.factors.classifier_factors, session.labels
+    free_u, free_v = slice(*session.factors.columns.row_free), slice(*session.factors.columns.classifier_free)
+    z, t = U @ V.T, session.factors.table.targets
+    phi = session.factors.scale.loss.value(z, t)
+    total = np.nansum(session.factors.table.weights * phi) + session.factors.reg * (U[:, free_u] ** 2).sum()
     means = 0 if session.groups is None else session.group_means[session.groups]
-    total += session.reg * ((V[:, free_v] - means) ** 2).sum()
+    total += session.factors.reg * ((V[:, free_v] - means) ** 2).sum()
     if session.groups is not None:
-        total += session.reg * (session.group_means**2).sum()
-    b, k = labels.aggregator.coefficients, session.columns.n_channels
-    scores = (session.scale.slope * z + session.scale.shift)[labels.rows]
+        total += session.factors.reg * (session.group_means**2).sum()
+    b, k = labels.aggregator.coefficients, session.factors.columns.n_channels
+    scores = (session.factors.scale.slope * z + session.factors.scale.shift)[labels.rows]
     mean = scores.mean(axis=1)
-    s = b[session.channel[labels.rows]] + b[k] * mean + (scores - mean[:, None]) @ b[k + 1 :]
+    s = b[session.factors.channel[labels.rows]] + b[k] * mean + (scores - mean[:, None]) @ b[k + 1 :]
     total += labels.strength * (labels.weights * (np.logaddexp(0, s) - labels.targets * s)).sum()
     prior = np.zeros(len(b))
     prior[k] = 1
@@ -74,8 +78,8 @@ CASES = {
     "channels": {"channels": 3},
     "features": {"features": 2},
     "groups": {"groups": True},
-    "bernoulli": {"bernoulli": True},
-    "bernoulli groups": {"bernoulli": True, "groups": True, "channels": 2},
+    "bernoulli": {"loss": "bernoulli"},
+    "bernoulli groups": {"loss": "bernoulli", "groups": True, "channels": 2},
 }
 
 
@@ -103,8 +107,8 @@ def test_joint_classifier_step_is_the_minimum_over_all_classifiers(case):
     session = make_session(2, **CASES[case])
     session._joint_classifiers()
     best = session.objective()
-    start, stop = session.columns.classifier_free
-    V = session.classifier_factors
+    start, stop = session.factors.columns.classifier_free
+    V = session.factors.classifier_factors
     flat = V[:, start:stop].copy()
 
     def value(x):
@@ -118,13 +122,13 @@ def test_joint_classifier_step_is_the_minimum_over_all_classifiers(case):
     assert_allclose(found.fun, best, rtol=1e-4)
 
 
-@pytest.mark.parametrize("bernoulli", [False, True])
-def test_row_step_is_the_minimum_over_every_row(bernoulli):
-    session = make_session(3, n=12, bernoulli=bernoulli)
+@pytest.mark.parametrize("loss", ["squared", "bernoulli"])
+def test_row_step_is_the_minimum_over_every_row(loss):
+    session = make_session(3, n=12, loss=loss)
     session.solve_row_side()
     best = session.objective()
-    start, stop = session.columns.row_free
-    U = session.row_factors
+    start, stop = session.factors.columns.row_free
+    U = session.factors.row_factors
     solved = U[:, start:stop].copy()
     rng = np.random.default_rng(0)
     for scale in (1e-4, 1e-2, 1):
@@ -147,17 +151,17 @@ def test_row_step_is_the_minimum_over_every_row(bernoulli):
 def test_label_cell_is_stationary_at_any_strength(seed, strength, spread):
     """The row's own gradient vanishes: lam b - sum w (t - z) x + strength/2 (sigmoid(s) - y) v = 0."""
     session = make_session(seed % 50, n=15)
-    session.classifier_factors[:, session.columns.shared] *= 10**spread
+    session.factors.classifier_factors[:, session.factors.columns.shared] *= 10**spread
     session.labels.strength = 10**strength
     session.solve_row_side()
-    U, V, labels = session.row_factors, session.classifier_factors, session.labels
-    start, stop = session.columns.row_free
-    residual = np.nan_to_num(session.table.weights * (session.table.targets - U @ V.T))
-    gradient = session.reg * U[:, start:stop] - residual @ V[:, start:stop]
+    U, V, labels = session.factors.row_factors, session.factors.classifier_factors, session.labels
+    start, stop = session.factors.columns.row_free
+    residual = np.nan_to_num(session.factors.table.weights * (session.factors.table.targets - U @ V.T))
+    gradient = session.factors.reg * U[:, start:stop] - residual @ V[:, start:stop]
     vector = session.label_vector()
     pull = 0.5 * labels.strength * labels.weights * (expit(U[labels.rows] @ vector) - labels.targets)
     gradient[labels.rows] += pull[:, None] * vector[start:stop]
-    size = np.abs(residual) @ np.abs(V[:, start:stop]) + session.reg * np.abs(U[:, start:stop]) + 1
+    size = np.abs(residual) @ np.abs(V[:, start:stop]) + session.factors.reg * np.abs(U[:, start:stop]) + 1
     assert np.abs(gradient / size).max() < 1e-7
 
 
@@ -184,25 +188,29 @@ def test_float32_rows_agree_with_float64():
         assert_allclose(pair[0].objective(), pair[1].objective(), rtol=1e-5)
 
 
-@pytest.mark.parametrize("bernoulli", [False, True])
-def test_tables_and_blocks_of_cells_give_the_same_answer(monkeypatch, bernoulli):
-    whole = make_session(5, n=60, bernoulli=bernoulli)
-    assert isinstance(next(whole.own._cells(0))[1], DenseCells) is not bernoulli
+@pytest.mark.parametrize("loss", ["squared", "bernoulli"])
+def test_tables_and_blocks_of_cells_give_the_same_answer(monkeypatch, loss):
+    whole = make_session(5, n=60, loss=loss)
+    assert isinstance(next(whole.factors._cells(0))[1], DenseCells) is (loss == "squared")
     whole.half_step(1)
     whole.half_step(0)
     monkeypatch.setattr("halfstep.ensemble.table.BLOCK_CELLS", 50)
-    monkeypatch.setattr("halfstep.ensemble.parts.DENSE_COLUMNS", 0)
-    parts = make_session(5, n=60, bernoulli=bernoulli)
+    monkeypatch.setattr("halfstep.ensemble.factors.DENSE_COLUMNS", 0)
+    parts = make_session(5, n=60, loss=loss)
     parts.half_step(1)
     parts.half_step(0)
-    assert len(list(parts.own._cells(0))) > 5
-    assert_allclose(parts.row_factors, whole.row_factors, rtol=1e-8, atol=1e-10)
+    assert len(list(parts.factors._cells(0))) > 5
+    assert_allclose(parts.factors.row_factors, whole.factors.row_factors, rtol=1e-8, atol=1e-10)
 
 
 def test_scale_turns_targets_into_log_odds_and_back():
     p = np.array([0.05, 0.5, 0.9])
-    assert_allclose(Scale().target(p), logit(p))
-    assert_allclose(Scale("identity").log_odds_of_targets(np.array([0.5, 0.75])), [0, 1])
-    warm = Scale(bernoulli=True, temperature=3.0)
-    assert_allclose(warm.target(p), expit(logit(p) / 3))
-    assert_allclose(warm.log_odds_of_targets(warm.target(p)), logit(p))
+    assert_allclose(make_scale("logit", "squared").target(p), logit(p))
+    identity = make_scale("identity", "squared")
+    assert_allclose(identity.log_odds(np.array([0.5, 0.75])), [0, 1])
+    assert_allclose(identity.probability(identity.log_odds(p)), p)
+    for link in ("logit", "identity"):
+        warm = make_scale(link, "bernoulli", temperature=3.0)
+        assert_allclose(warm.target(p), expit(logit(p) / 3))
+        assert_allclose(warm.log_odds(warm.target(p)), logit(p))
+        assert_allclose(warm.prediction(warm.target(p)), p)

@@ -137,7 +137,10 @@ def test_total_is_the_formula_of_the_docstring(data):
     model = CFEnsemble(rho=1.0, dtype="float64", confidence="certainty", max_iter=4).fit(P, y)
     z = model.instance_factors_ @ model.classifier_factors_.T
     c, t = np.abs(P - 0.5), np.log(np.clip(P, 0.01, 0.99)) - np.log1p(-np.clip(P, 0.01, 0.99))
-    free_u, free_v = slice(*model._factors.columns.row_free), slice(*model._factors.columns.classifier_free)
+    free_u, free_v = (
+        slice(*model.fitted_.factors.columns.row_free),
+        slice(*model.fitted_.factors.columns.classifier_free),
+    )
     penalty = (model.instance_factors_[:, free_u] ** 2).sum() + (model.classifier_factors_[:, free_v] ** 2).sum()
     expected = (np.nansum(c * (t - z) ** 2) + 2.0 * penalty) / np.nansum(c)
     assert_allclose(model.history_[-1]["total"], expected, rtol=1e-9)
@@ -162,7 +165,7 @@ def test_als_is_the_loop_of_the_first_recipe():
         Y = np.column_stack(
             [np.linalg.solve((X * c) @ X.T + lam * np.eye(rank), X @ (c * r)) for c, r in zip(C.T, R.T, strict=True)]
         )
-    shared = model._factors.columns.shared
+    shared = model.fitted_.factors.columns.shared
     assert_allclose(model.classifier_factors_[:, shared].T, X, rtol=1e-6, atol=1e-9)
     unlabelled = np.isnan(y)
     assert_allclose(model.instance_factors_[unlabelled][:, shared].T, Y[:, unlabelled], rtol=1e-6, atol=1e-9)

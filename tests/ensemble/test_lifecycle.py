@@ -39,8 +39,8 @@ def test_new_classifiers_are_solved_exactly(data, confidence):
     P, y, _ = data
     given = np.random.default_rng(0).uniform(0.5, 2, (600, 10)) if confidence == "array" else confidence
     model = CFEnsemble(dtype="float64", confidence=given).fit(P[:, :10], y).add_classifiers(P[:, 10:])
-    start, stop = model._factors.columns.classifier_free
-    table, U = model._factors.table, model.instance_factors_
+    start, stop = model.fitted_.factors.columns.classifier_free
+    table, U = model.fitted_.factors.table, model.instance_factors_
     V = model.classifier_factors_[10:]
     residual = np.nan_to_num(table.filled_weights()[:, 10:] * (table.targets[:, 10:] - U @ V.T))
     assert_allclose(residual.T @ U[:, start:stop], model.reg * V[:, start:stop], atol=1e-7)
@@ -62,7 +62,7 @@ def test_partial_fit_with_labels_alone(data):
     more[np.flatnonzero(np.isnan(y))[:150]] = truth[np.flatnonzero(np.isnan(y))[:150]]
     model.partial_fit(y=more)
     together = np.where(more >= 0, more, y)
-    assert (model._y >= 0).sum() == (~np.isnan(together)).sum()
+    assert (model.fitted_.labels >= 0).sum() == (~np.isnan(together)).sum()
     expected = CFEnsemble(max_iter=60).fit(P, together).predict_proba()
     assert np.abs(model.predict_proba() - expected).mean() < 0.01
 
@@ -129,11 +129,11 @@ def test_novel_instances_are_recognised_and_routed():
     assert np.median(model.novelty(strange)) > np.quantile(model.novelty_, 0.9)
     assert model.routed_.sum() == pytest.approx(8, abs=2)
     routed, plain = model.predict_proba(strange), CFEnsemble(rank=4).fit(P, y).predict_proba(strange)
-    novel = model._is_novel(model.novelty(strange))
+    novel = model.fitted_.routing.novel(model.novelty(strange))
     assert novel.mean() > 0.3
     assert_allclose(routed[~novel], plain[~novel])
     assert (routed[novel] != plain[novel]).all()
-    assert_allclose(routed[novel], model._stacker.predict_proba(strange[novel]), atol=1e-6)
+    assert_allclose(routed[novel], model.fitted_.routing.stacker.predict_proba(strange[novel]), atol=1e-6)
 
 
 def test_diagnostics(data):
@@ -164,8 +164,8 @@ def test_weights_of_other_aggregators_are_those_of_the_nearest_linear_one(data):
     from halfstep.ensemble.diagnostics import classifier_weights
 
     model = CFEnsemble(rho=1.0, shrinkage=3.0, on="latent").fit(P, y)
-    scores = model._factors.scores(slice(None))
-    moved = (scores - scores.mean(axis=0)) @ classifier_weights(model._factors, model._fusion)
-    answer = model._fusion.log_odds(model._factors)
+    scores = model.fitted_.factors.scores(slice(None))
+    moved = (scores - scores.mean(axis=0)) @ classifier_weights(model.fitted_.factors, model.fitted_.fusion)
+    answer = model.fitted_.fusion.log_odds(model.fitted_.factors)
     assert np.corrcoef(moved, answer)[0, 1] > 0.999
     assert np.isfinite(linear.classifier_weights_).all()

@@ -1,23 +1,45 @@
 """Rows that are elsewhere, known by their sums, lead to the same factorisation as rows at hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from halfstep.core.loop import alternate
 from halfstep.ensemble.aggregators import WeightedAggregator
-from halfstep.ensemble.columns import Columns
-from halfstep.ensemble.combined import Factorisation, Labels
-from halfstep.ensemble.parts import LocalPart, PartSums, SiteSums
+from halfstep.ensemble.columns import LatentColumns
+from halfstep.ensemble.combined import CombinedSession, LabelTerm
+from halfstep.ensemble.confidence import Uniform
+from halfstep.ensemble.factors import EnsembleFactors
+from halfstep.ensemble.parts import PartSums, SiteSums
+from halfstep.ensemble.scale import make_scale
 from halfstep.ensemble.start import start_classifiers
-from halfstep.ensemble.table import Scale, Table
+from halfstep.ensemble.table import PredictionTable
 
 CASES = {
     "squared": {},
     "squared, labels": {"labels": True},
     "identity link, groups": {"link": "identity", "groups": True},
-    "bernoulli": {"bernoulli": True, "groups": True},
-    "bernoulli, labels": {"bernoulli": True, "labels": True},
+    "bernoulli": {"loss": "bernoulli", "groups": True},
+    "bernoulli, labels": {"loss": "bernoulli", "labels": True},
 }
+
+
+class OtherRows:
+    """Rows of this process, of which nothing but sums is asked."""
+
+    def __init__(self, factors):
+        self.factors, self.n_cells = factors, factors.table.n_observed
+
+    def under(self, V):
+        return replace(self.factors, classifier_factors=V)
+
+    def solve(self, V):
+        return self.under(V).solve_rows(evaluate=True)
+
+    def sums(self, V):
+        return self.under(V).sums()
 
 
 def history(case, cut, sweeps=4):
@@ -27,31 +49,21 @@ def history(case, cut, sweeps=4):
     rng = np.random.default_rng(0)
     P = rng.uniform(0.02, 0.98, (60, 7))
     P[:, 1:] = np.where(rng.random((60, 6)) < 0.3, np.nan, P[:, 1:])
-    scale, columns, channel = Scale(**case), Columns(1, 0, 2, biases=True), np.zeros(60, np.int64)
-    table = Table(scale.target(P), np.where(np.isnan(P), 0, rng.uniform(0.3, 2, P.shape)))
+    scale = make_scale(**{"link": "logit", "loss": "squared"} | case)
+    columns, channel = LatentColumns(1, 0, 2, biases=True), np.zeros(60, np.int64)
+    table = PredictionTable(scale.target(P), np.where(np.isnan(P), 0, rng.uniform(0.3, 2, P.shape)))
     V = start_classifiers(table, columns, channel, "svd", 0, np.float64)
-    here = slice(0, cut)
-    rest = None
-    if cut is not None:
-        there = np.arange(cut, 60)
-        rest = LocalPart(table.take(there), columns, scale, 0.7, columns.rows(channel[there], None, np.float64))
-    session = Factorisation(
-        table.take(np.arange(60)[here]),
-        columns,
-        scale,
-        0.7,
-        channel[here],
-        columns.rows(channel[here], None, np.float64),
-        V,
-        groups=np.arange(7) % 2 if grouped else None,
-        rest=rest,
-    )
+    U = columns.rows(channel, None, np.float64)
+    whole = EnsembleFactors(columns, scale, 0.7, V, U, table, channel, Uniform(), np.ones(7))
+    here, there = np.split(np.arange(60), [60 if cut is None else cut])
+    elsewhere = [] if cut is None else [OtherRows(whole.take(there))]
+    session = CombinedSession(whole.take(here), np.arange(7) % 2 if grouped else None, elsewhere, share=0.5 / 100)
     session.solve_row_side()
     if labelled:
         aggregator = WeightedAggregator(2.0)
         aggregator.start(7, 1)
-        session.labels = Labels(np.arange(10), np.arange(10) % 2.0, np.ones(10), 3.0, aggregator)
-    return session.run(rho=0.5, total_weight=100.0, max_iter=sweeps, tol=0.0).history, V
+        session.labels = LabelTerm(np.arange(10), np.arange(10) % 2.0, np.ones(10), 3.0, aggregator)
+    return alternate(session, order=(1, 0), max_iter=sweeps, tol=0.0, measured=session.measure).history, V
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -81,9 +81,9 @@ def test_equals_the_local_fit(spark, data, table, parameters, features, toleranc
         np.testing.assert_allclose(probability, local.predict_proba(), atol=1e-4)
         assert prediction.tolist() == local.predict().tolist()
     np.testing.assert_allclose(novelty, local.novelty_, atol=1e-4)
-    assert model._fusion.noise == pytest.approx(local._fusion.noise, rel=1e-4)
-    assert model._novelty_threshold == pytest.approx(local._novelty_threshold, rel=1e-4)
-    np.testing.assert_allclose(model._factors.mean_weights, local._factors.mean_weights, rtol=1e-5)
+    assert model.fitted_.fusion.noise == pytest.approx(local.fitted_.fusion.noise, rel=1e-4)
+    assert model.fitted_.routing.threshold == pytest.approx(local.fitted_.routing.threshold, rel=1e-4)
+    np.testing.assert_allclose(model.fitted_.factors.mean_weights, local.fitted_.factors.mean_weights, rtol=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,7 @@ def test_lost_rows_are_made_again_with_the_same_bits(spark, data, model):
     )
     assert len(lost) >= 2  # blocks and solved rows
     np.testing.assert_array_equal(again.classifier_factors_, model.classifier_factors_)
-    assert again._novelty_threshold == model._novelty_threshold
+    assert again.fitted_.routing.threshold == model.fitted_.routing.threshold
 
 
 def test_resumed_fit_has_the_bits_of_an_uninterrupted_one(spark, data, tmp_path):

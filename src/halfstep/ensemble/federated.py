@@ -58,7 +58,7 @@ def site_sums(settings: EnsembleSettings, state: FederatedRound | None, P: Any, 
     rows = read_rows(P, y)
     if rows.n_channels != 1 or rows.classes.tolist() != [0, 1]:
         raise ValueError("a federated fit has the classes 0 and 1, so that every site names them alike")
-    table = make_table(rows.P, settings.scale, settings.weights_of_cells(*rows.P.shape, 1), rows.y, settings.number)
+    table = make_table(rows.P, settings.scale, settings.weights_of_cells(rows.P.shape, 1), rows.y, settings.number)
     if state is None:
         start = StartSums.of(table, _columns(settings, table.shape[1]), rows.channel)
         labels = np.bincount(rows.y[rows.y >= 0], minlength=2).astype(np.float64)
@@ -96,15 +96,13 @@ def _begin(settings: EnsembleSettings, sums: dict[str, Any]) -> FederatedRound:
         settings.scale,
         settings.reg,
         sums["start"].classifiers(columns, settings.number),
-        settings.weights_of_cells(0, m, 1).without_labels(),
+        settings.weights_of_cells((0, m), 1).without_labels(),
         thread_count(settings.n_threads),
     )
     return FederatedRound(factors, Fusion(settings.form, aggregator, np.zeros(1)), sums["labels"], sums["total"])
 
 
-def _advance(
-    settings: EnsembleSettings, state: FederatedRound, sums: dict[str, Any]
-) -> FederatedRound | EnsembleFit:
+def _advance(settings: EnsembleSettings, state: FederatedRound, sums: dict[str, Any]) -> FederatedRound | EnsembleFit:
     factors, history, swept = state.factors, state.history, state.swept
     start, stop = factors.columns.classifier_free
     V = factors.classifier_factors.copy()
@@ -178,7 +176,7 @@ def _check(settings: EnsembleSettings) -> None:
         "class_weight='balanced' or None": settings.class_weight in ("balanced", None),
         "init='svd'": settings.init == "svd",
         "loss='squared'": settings.loss == "squared",
-        "a confidence that looks at one instance at a time": settings.weights_of_cells(1, 1, 1).row_local,
+        "a confidence that looks at one instance at a time": settings.weights_of_cells((1, 1), 1).row_local,
     }
     for needed, holds in reasons.items():
         if not holds:

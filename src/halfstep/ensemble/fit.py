@@ -103,7 +103,7 @@ class EnsembleFit(FittedInstances):
 
     @property
     def votes(self) -> Floats:
-        """(n, m, classes) what the classifiers said of the fitted instances, clipped as the fit saw it; NaN: nothing."""
+        """(n, m, classes) what classifiers said of the fitted instances, clipped as the fit saw it; NaN: nothing."""
         told = self.factors.predictions()
         if self.n_channels == 1:
             return np.stack([1 - told, told], axis=2)
@@ -144,7 +144,7 @@ def factorise(
     prepare : called before the first sweep.
     """
     scale, dtype, seed, k = settings.scale, settings.number, settings.seed, columns.n_channels
-    confidence = settings.weights_of_cells(*P.shape, k)
+    confidence = settings.weights_of_cells(P.shape, k)
     plain = confidence.without_labels()
     row_labels, channel = expand_labels(known.labels, k), np.tile(np.arange(k), len(known.labels))
     table = make_table(P, scale, confidence, row_labels, dtype)

@@ -52,7 +52,9 @@ def expand_labels(y: Codes, n_channels: int) -> Codes:
     return np.asarray(rows.ravel())
 
 
-def read_rows(P: Any, y: ArrayLike | None, *, n_classifiers: int | None = None, n_channels: int | None = None) -> PredictionRows:
+def read_rows(
+    P: Any, y: ArrayLike | None, *, n_classifiers: int | None = None, n_channels: int | None = None
+) -> PredictionRows:
     """Check predictions (n, m), (n, m, classes), a list of m arrays, or (n, m * classes) as stacking makes them.
 
     n_classifiers and n_channels are those of a fitted model, if there is one.

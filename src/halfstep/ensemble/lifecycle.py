@@ -34,7 +34,7 @@ def with_classifiers(settings: EnsembleSettings, fit: EnsembleFit, P_extra: Any)
         )
     dtype, m = factors.classifier_factors.dtype, len(factors.classifier_factors)
     together = np.column_stack([factors.predictions(), extra.P])
-    confidence = settings.weights_of_cells(*together.shape, k)
+    confidence = settings.weights_of_cells(together.shape, k)
     weights = make_weights(together, confidence, expand_labels(fit.labels, k), dtype.type, factors.scale.weight)
     own = weights[:, m:] if isinstance(weights, np.ndarray) else weights
     table = PredictionTable(factors.scale.target(extra.P).astype(dtype), own)
@@ -86,9 +86,7 @@ def continued(
         known = replace(known, labels=np.concatenate([fit.labels, added]), features=side, tasks=names)
     check_labels(PredictionRows(predictions, known.labels, known.classes, fit.n_channels))
     start = fit.factors.classifier_factors
-    factors, outcome = factorise(
-        settings, known, predictions, fit.factors.columns, start=start, max_iter=max_iter
-    )
+    factors, outcome = factorise(settings, known, predictions, fit.factors.columns, start=start, max_iter=max_iter)
     return learn(settings, known, factors, outcome)
 
 

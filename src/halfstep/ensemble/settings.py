@@ -115,11 +115,11 @@ class EnsembleSettings:
             )
         return int(self.rank)
 
-    def weights_of_cells(self, n_rows: int, m: int, n_channels: int) -> cell_weights.CellWeights:
-        """The confidence of (n_rows, m) cells; label-aware under solver="als"."""
+    def weights_of_cells(self, shape: tuple[int, ...], n_channels: int) -> cell_weights.CellWeights:
+        """The confidence of cells of that shape, rows by classifiers; label-aware under solver="als"."""
         given = cell_weights.get(self.confidence)
         if isinstance(given, cell_weights.Given) and np.ndim(given.array) >= 2:
-            given = cell_weights.Given(_extended(_by_row(given.array, n_channels), n_rows, m))
+            given = cell_weights.Given(_extended(_by_row(given.array, n_channels), *shape))
         if isinstance(self.confidence, str) and self.confidence == "label_aware":
             return cell_weights.LabelAware(alpha=self.alpha)
         if self.solver == "als" and given.without_labels() is given:  # it does not look at an instance's label itself

@@ -12,7 +12,7 @@ import numpy as np
 
 from halfstep.core.arrays import Codes, Floats
 from halfstep.core.initial import random_rows
-from halfstep.ensemble.columns import LatentColumns, FactorArray
+from halfstep.ensemble.columns import FactorArray, LatentColumns
 from halfstep.ensemble.table import BLOCK_CELLS, PredictionTable, row_passes
 
 INITS = ("svd", "random")
@@ -92,7 +92,9 @@ def start_classifiers(
     return V
 
 
-def start_rows(columns: LatentColumns, channel: Codes, features: Floats | None, seed: int, init: str, dtype: Any) -> FactorArray:
+def start_rows(
+    columns: LatentColumns, channel: Codes, features: Floats | None, seed: int, init: str, dtype: Any
+) -> FactorArray:
     """(N, d) row factors: pinned columns, and 0 or, with "random", 0.01 times standard normal numbers."""
     U = columns.rows(channel, features, dtype)
     if init == "random":

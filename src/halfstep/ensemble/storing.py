@@ -96,7 +96,7 @@ def load_fit(settings: EnsembleSettings, saved: files.Saved) -> EnsembleFit:
         U,
         PredictionTable(targets, weights),
         np.tile(np.arange(k), len(labels)),
-        settings.weights_of_cells(len(U), m, k).without_labels(),
+        settings.weights_of_cells(targets.shape, k).without_labels(),
         saved.array("mean_weights", (m,)),
         thread_count(settings.n_threads),
     )

@@ -240,8 +240,8 @@ class ShownEnsemble(ShownBySweep):
 
 def instance_vectors(model: ShownEnsemble) -> NDArray[Any]:
     """(n, -1) the factors that instances share with classifiers; those of all classes side by side."""
-    shared = model.instance_factors_[:, model._factors.columns.shared]  # type: ignore[attr-defined, index]
-    return np.asarray(shared).reshape(len(model.novelty_), -1)
+    fit: Any = vars(model)["fitted_"]
+    return np.asarray(fit.latent)
 
 
 class ShownAverage(Shown):

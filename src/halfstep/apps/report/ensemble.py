@@ -49,7 +49,7 @@ class _Known:
 
     def __init__(self, model: Any, P: Any, y_true: Any, names: Any, ids: Any) -> None:
         self.model = model
-        self.y = np.asarray(self.model._y)
+        self.y = np.asarray(self.model.fitted_.labels)
         self.labelled = self.y >= 0
         self.n = len(self.y)
         self.P = None if P is None else np.asarray(P, np.float64)
@@ -158,7 +158,7 @@ def _classifiers(known: _Known) -> Section:
                 caption="Alike classifiers stand side by side; they bring little news beyond each other.",
             )
         )
-    place, method = flat_map(known.model.classifier_factors_[:, known.model._factors.columns.shared], "PCA")
+    place, method = flat_map(known.model.classifier_factors_[:, known.model.fitted_.factors.columns.shared], "PCA")
     labels = [f"{n}\nweight {w:.3f}" for n, w in zip(known.names, about.classifier_weights, strict=True)]
     blocks.append(
         point_map(

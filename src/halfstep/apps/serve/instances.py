@@ -28,8 +28,8 @@ class InstanceAnswers:
         self.settings = settings
         self.classes: list[Any] = model.classes_.tolist()
         self.proba: NDArray[np.float64] = model.predict_proba()
-        self.votes = _votes(model, len(self.classes))
-        self.codes: NDArray[np.int64] = model._y
+        self.votes = np.asarray(model.fitted_.votes)
+        self.codes: NDArray[np.int64] = model.fitted_.labels
         self._fitting = threading.Lock()
 
     @property
@@ -103,7 +103,8 @@ class InstanceAnswers:
         finally:
             self._fitting.release()
         changed = int((model.predict_proba().argmax(axis=1) != self.proba.argmax(axis=1)).sum())
-        return model, {"labelled": int((model._y >= 0).sum()), "changed": changed, "sweeps": int(model.n_iter_)}
+        labelled = int((model.fitted_.labels >= 0).sum())
+        return model, {"labelled": labelled, "changed": changed, "sweeps": int(model.n_iter_)}
 
     # ------------------------------------------------------------------ small things
 
@@ -143,12 +144,3 @@ class InstanceAnswers:
     def _weights(self) -> NDArray[np.float64] | None:
         weights = getattr(self.model, "classifier_weights_", None)
         return None if weights is None or np.shape(weights) != (self.votes.shape[1],) else np.asarray(weights)
-
-
-def _votes(model: Any, k: int) -> NDArray[np.float64]:
-    """(n, m, k) what the classifiers said about the fitted instances."""
-    told = model._probabilities(model._factors)
-    n, m = len(model._y), told.shape[1]
-    if len(told) == n:  # two classes: one row for each instance, about the second class
-        return np.asarray(np.stack([1 - told, told], axis=2))
-    return np.ascontiguousarray(told.reshape(n, k, m).transpose(0, 2, 1))

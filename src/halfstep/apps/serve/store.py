@@ -38,7 +38,7 @@ class Served:
     @classmethod
     def of(cls, model: Any, settings: Settings) -> Served:
         """What a model can answer, found from what it offers rather than from its name."""
-        kind, kept = type(model).__name__, hasattr(model, "_factors") and hasattr(model, "_y")
+        kind, kept = type(model).__name__, hasattr(model, "query")
         if isinstance(model, Recommender):
             ranking = RankingAnswers(model, settings)
             values = hasattr(model, "predict")

@@ -96,14 +96,12 @@ def answer_frame(fit: EnsembleFit, P: Any, column: str | None = None) -> Any:
     return answered.drop(*names["predictions"], *names["features"], *(name for name in _PLAIN if name != column))
 
 
-def _rows_elsewhere(
-    settings: EnsembleSettings, engine: Any, known: Instances, columns: LatentColumns
-) -> SparkRows:
+def _rows_elsewhere(settings: EnsembleSettings, engine: Any, known: Instances, columns: LatentColumns) -> SparkRows:
     from halfstep.ensemble.spark.frame import BlockRecipe, refuse_wrong
     from halfstep.ensemble.spark.rows import SparkRows
 
     m, dtype, scale = known.rows.P.shape[1], settings.number, settings.scale
-    confidence = _unlabelled_weights(settings.weights_of_cells(*known.rows.P.shape, 1), known.rows)
+    confidence = _unlabelled_weights(settings.weights_of_cells(known.rows.P.shape, 1), known.rows)
     recipe = BlockRecipe(m, scale, confidence, known.moments, dtype)
     V = columns.classifiers(m, dtype)
     model = EnsembleFactors.without_rows(columns, scale, settings.reg, V, confidence, 1)

@@ -18,8 +18,8 @@ from halfstep.engine.spark.moves import kept
 from halfstep.ensemble.confidence import CellWeights
 from halfstep.ensemble.inputs import PredictionRows
 from halfstep.ensemble.predictions import PredictionWarning, check_predictions
-from halfstep.ensemble.spark import is_spark_frame
 from halfstep.ensemble.scale import CellScale
+from halfstep.ensemble.spark import is_spark_frame
 from halfstep.ensemble.table import PredictionTable, make_table
 
 LABELLED_CELLS = 100_000_000
@@ -148,7 +148,9 @@ class Instances:
         P = known[:, :m]
         refuse_wrong(_wrong(P), roles.predictions)
         side = known[:, m:-1] if roles.features else None
-        return cls(frame, roles, labels, PredictionRows(P, known[:, -1].astype(np.int64), labels.classes, 1), side, moments)
+        return cls(
+            frame, roles, labels, PredictionRows(P, known[:, -1].astype(np.int64), labels.classes, 1), side, moments
+        )
 
     def blocks(self, n_blocks: int, recipe: BlockRecipe) -> Any:
         """RDD of (number, `RowBlock`) of the unlabelled rows, persisted; a partition without rows has no block."""
