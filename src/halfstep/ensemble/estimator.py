@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from halfstep.core.arrays import Floats
 from halfstep.core.fitted import FromFit
 from halfstep.core.loop import Callback, Record
+from halfstep.core.estimators import ClassifierMixin
 from halfstep.data.files import Saved
 from halfstep.ensemble.columns import LatentColumns
 from halfstep.ensemble.diagnostics import Diagnostics, classifier_weights, diagnose
@@ -38,7 +39,8 @@ def _meets_frames(model: CFEnsemble) -> bool:
     return model.engine is not None or hasattr(model, "frame_columns_")
 
 
-class CFEnsemble(ShownEnsemble, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+@dataclass(eq=False, repr=False)
+class CFEnsemble(ClassifierMixin, ShownEnsemble):
     """Fuse predictions of m classifiers on n instances, of which some are labelled, by factorising them.
 
     Row i of factors u and classifier j of factors v meet in the score z_ij = u_i.v_j (biases included). The combined
@@ -95,8 +97,35 @@ class CFEnsemble(ShownEnsemble, ClassifierMixin, BaseEstimator):  # type: ignore
     fitted_ : all of it, as one frozen `fit.EnsembleFit`.
     """
 
-    fitted_: EnsembleFit
-    federated_: FederatedRound | None
+    rank: int | None = None
+    rho: float = 0.5
+    reg: float = 2.0
+    confidence: Any = "uniform"
+    alpha: float = 1.0
+    link: str = "logit"
+    loss: str = "squared"
+    temperature: float = 1.0
+    clip: float = CLIP
+    biases: bool = True
+    aggregator: Any = "weighted"
+    on: str = "reconstructed"
+    shrinkage: float | str = "auto"
+    class_weight: Any = "balanced"
+    calibrate: bool = True
+    solver: str = "exact"
+    init: str = "svd"
+    max_iter: int = 50
+    tol: float = 1e-5
+    max_seconds: float | None = None
+    route: str | None = None
+    novelty_level: float = 0.99
+    dtype: str = "float32"
+    n_threads: int | None = None
+    random_state: Any = 0
+    callbacks: Sequence[Callback] = ()
+    engine: Any = None
+    verbose: int = 0
+
     classes_ = FromFit[NDArray[Any]]("classes")
     n_features_in_ = FromFit[int]("n_features_in")
     history_ = FromFit[list[Record]]("outcome.history")
@@ -106,66 +135,6 @@ class CFEnsemble(ShownEnsemble, ClassifierMixin, BaseEstimator):  # type: ignore
     instance_factors_ = FromFit[NDArray[Any]]("factors.row_factors")
     novelty_ = FromFit[Floats]("novelty")
     routed_ = FromFit[NDArray[np.bool_]]("routed")
-
-    def __init__(
-        self,
-        rank: int | None = None,
-        rho: float = 0.5,
-        reg: float = 2.0,
-        confidence: Any = "uniform",
-        alpha: float = 1.0,
-        link: str = "logit",
-        loss: str = "squared",
-        temperature: float = 1.0,
-        clip: float = CLIP,
-        biases: bool = True,
-        aggregator: Any = "weighted",
-        on: str = "reconstructed",
-        shrinkage: float | str = "auto",
-        class_weight: Any = "balanced",
-        calibrate: bool = True,
-        solver: str = "exact",
-        init: str = "svd",
-        max_iter: int = 50,
-        tol: float = 1e-5,
-        max_seconds: float | None = None,
-        route: str | None = None,
-        novelty_level: float = 0.99,
-        dtype: str = "float32",
-        n_threads: int | None = None,
-        random_state: Any = 0,
-        callbacks: Sequence[Callback] = (),
-        engine: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.rank = rank
-        self.rho = rho
-        self.reg = reg
-        self.confidence = confidence
-        self.alpha = alpha
-        self.link = link
-        self.loss = loss
-        self.temperature = temperature
-        self.clip = clip
-        self.biases = biases
-        self.aggregator = aggregator
-        self.on = on
-        self.shrinkage = shrinkage
-        self.class_weight = class_weight
-        self.calibrate = calibrate
-        self.solver = solver
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.route = route
-        self.novelty_level = novelty_level
-        self.dtype = dtype
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.engine = engine
-        self.verbose = verbose
 
     # ------------------------------------------------------------------ fit
 
@@ -262,12 +231,13 @@ class CFEnsemble(ShownEnsemble, ClassifierMixin, BaseEstimator):  # type: ignore
 
     def merge(self, sites: Sequence[SiteSums]) -> bool:
         """Take the sums of all sites one round further; True when the model is finished and can predict."""
-        state = next_round(self._settings(), vars(self).get("federated_"), sites)
-        if isinstance(state, EnsembleFit):
-            self.fitted_, self.federated_ = state, None
-            return True
-        self.federated_ = state
-        return False
+        found = next_round(self._settings(), vars(self).get("federated_"), sites)
+        if isinstance(found, FederatedRound):
+            self.federated_ = found
+            return False
+        self.fitted_ = found
+        del self.federated_
+        return True
 
     # ------------------------------------------------------------------ predict
 

@@ -79,7 +79,9 @@ class FamilyFit:
     uncertainty: Floats
 
 
-def fit_family(settings: FamilySettings, rows: PredictionRows, n_features_in: int, roster: Roster = make_members) -> FamilyFit:
+def fit_family(
+    settings: FamilySettings, rows: PredictionRows, n_features_in: int, roster: Roster = make_members
+) -> FamilyFit:
     """Learn from all rows and the labels there are. roster : which members stand on the views, of so many labels."""
     if rows.n_channels > 1 and settings.estimators:
         raise ValueError(f"estimators= serve two classes; y has {len(rows.classes)}: {rows.classes[:5].tolist()}")
