@@ -17,9 +17,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from halfstep.core.arrays import Floats
+from halfstep.core.estimators import ClassifierMixin
 from halfstep.core.fitted import FromFit
 from halfstep.core.loop import Callback, Record
-from halfstep.core.estimators import ClassifierMixin
 from halfstep.data.files import Saved
 from halfstep.ensemble.columns import LatentColumns
 from halfstep.ensemble.diagnostics import Diagnostics, classifier_weights, diagnose
