@@ -25,7 +25,7 @@ from halfstep.ensemble.columns import LatentColumns
 from halfstep.ensemble.factors import EnsembleFactors
 from halfstep.ensemble.fit import EnsembleFit, FittedInstances, with_answers
 from halfstep.ensemble.fusion import Fusion
-from halfstep.ensemble.inputs import PredictionRows, read_rows
+from halfstep.ensemble.inputs import InstanceRows, read_rows
 from halfstep.ensemble.parts import SiteSums, best_classifiers
 from halfstep.ensemble.predictions import expit
 from halfstep.ensemble.settings import EnsembleSettings
@@ -131,7 +131,7 @@ def _finished(settings: EnsembleSettings, state: FederatedRound, fusion: Fusion,
 
 
 def _aggregator_sums(
-    settings: EnsembleSettings, state: FederatedRound, factors: EnsembleFactors, rows: PredictionRows
+    settings: EnsembleSettings, state: FederatedRound, factors: EnsembleFactors, rows: InstanceRows
 ) -> dict[str, Any]:
     """Gradient and curvature of the aggregator's loss on rows solved without labels, and what noise is made of."""
     aggregator, nobody = state.fusion.aggregator, np.full(rows.n, -1)

@@ -18,7 +18,7 @@ MAX_CLASSES = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class PredictionRows:
+class InstanceRows:
     """P (N, m) float64, NaN where missing; y (n,) the class of each instance or -1; classes as the user wrote them.
 
     N = n * n_channels; row i * n_channels + k is about class k of instance i (about the second class where n_channels
@@ -54,7 +54,7 @@ def expand_labels(y: Codes, n_channels: int) -> Codes:
 
 def read_rows(
     P: Any, y: ArrayLike | None, *, n_classifiers: int | None = None, n_channels: int | None = None
-) -> PredictionRows:
+) -> InstanceRows:
     """Check predictions (n, m), (n, m, classes), a list of m arrays, or (n, m * classes) as stacking makes them.
 
     n_classifiers and n_channels are those of a fitted model, if there is one.
@@ -75,7 +75,7 @@ def read_rows(
     if np.ndim(P) == 3:
         return _read_cube(np.asarray(P, np.float64), y, n_classifiers, n_channels)
     data = check_predictions(P, y, n_classifiers=n_classifiers)
-    return PredictionRows(data.P, data.y, data.classes, 1)
+    return InstanceRows(data.P, data.y, data.classes, 1)
 
 
 def _is_arrays(P: Any) -> bool:
@@ -114,7 +114,7 @@ def _stacked_channels(P: Any, y: ArrayLike | None) -> int:
     )
 
 
-def _read_cube(P: Floats, y: ArrayLike | None, n_classifiers: int | None, n_channels: int | None) -> PredictionRows:
+def _read_cube(P: Floats, y: ArrayLike | None, n_classifiers: int | None, n_channels: int | None) -> InstanceRows:
     n, m, k = P.shape
     if k < 2:
         raise ValueError(f"P has shape {P.shape}; its last axis holds the classes, of which there must be at least 2")
@@ -127,7 +127,7 @@ def _read_cube(P: Floats, y: ArrayLike | None, n_classifiers: int | None, n_chan
         )
     if k == 2:
         data = check_predictions(P[:, :, 1], y, n_classifiers=n_classifiers)
-        return PredictionRows(data.P, data.y, data.classes, 1)
+        return InstanceRows(data.P, data.y, data.classes, 1)
     if n_channels not in (None, k):
         raise ValueError(f"P has {k} classes on its last axis, but the model was fitted with {n_channels or 2}")
     first = check_predictions(P[:, :, 0], y, n_classifiers=n_classifiers, max_classes=MAX_CLASSES)
@@ -137,7 +137,7 @@ def _read_cube(P: Floats, y: ArrayLike | None, n_classifiers: int | None, n_chan
             f"y has {len(classes)} classes, {classes[:5].tolist()}, but P has {k} on its last axis; every class of P "
             "needs a labelled instance, in the sorted order of the labels"
         )
-    return PredictionRows(P.transpose(0, 2, 1).reshape(n * k, m), first.y, classes, k)
+    return InstanceRows(P.transpose(0, 2, 1).reshape(n * k, m), first.y, classes, k)
 
 
 def class_weights(y: Codes, classes: NDArray[Any], class_weight: Any) -> Floats:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from halfstep.core.arrays import Codes
 from halfstep.ensemble.fit import EnsembleFit, FittedInstances, factorise, known_of, learn
 from halfstep.ensemble.fusion import unlabelled_gains
-from halfstep.ensemble.inputs import MAX_CLASSES, PredictionRows, expand_labels, more_features, read_rows, read_tasks
+from halfstep.ensemble.inputs import MAX_CLASSES, InstanceRows, expand_labels, more_features, read_rows, read_tasks
 from halfstep.ensemble.predictions import check_predictions
 from halfstep.ensemble.settings import EnsembleSettings, check_labels
 from halfstep.ensemble.table import PredictionTable, make_weights
@@ -84,7 +84,7 @@ def continued(
         if names is not None and fit.tasks is not None:
             names = np.concatenate([fit.tasks, names])
         known = replace(known, labels=np.concatenate([fit.labels, added]), features=side, tasks=names)
-    check_labels(PredictionRows(predictions, known.labels, known.classes, fit.n_channels))
+    check_labels(InstanceRows(predictions, known.labels, known.classes, fit.n_channels))
     start = fit.factors.classifier_factors
     factors, outcome = factorise(settings, known, predictions, fit.factors.columns, start=start, max_iter=max_iter)
     return learn(settings, known, factors, outcome)

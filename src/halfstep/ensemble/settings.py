@@ -15,7 +15,7 @@ from halfstep.core.initial import seed_from
 from halfstep.core.loop import Callback
 from halfstep.ensemble import confidence as cell_weights
 from halfstep.ensemble.aggregators import DEFAULT_STRENGTH, FORMS, Aggregator, WeightedAggregator, make_aggregator
-from halfstep.ensemble.inputs import PredictionRows, class_weights
+from halfstep.ensemble.inputs import InstanceRows, class_weights
 from halfstep.ensemble.predictions import PredictionWarning
 from halfstep.ensemble.scale import CellScale, make_scale
 from halfstep.ensemble.start import INITS
@@ -145,7 +145,7 @@ class EnsembleSettings:
         return isinstance(self.aggregator, str) and self.aggregator == "mean"
 
 
-def check_labels(rows: PredictionRows) -> None:
+def check_labels(rows: InstanceRows) -> None:
     """Refuse labels of which a class has none; warn where there are too few to learn from."""
     counts = np.bincount(rows.y[rows.y >= 0], minlength=len(rows.classes))
     have = dict(zip(rows.classes.tolist(), counts.tolist(), strict=True))

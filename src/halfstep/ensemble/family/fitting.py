@@ -23,7 +23,7 @@ from halfstep.ensemble.family.roster import SURE_VIEWS, make_members, make_views
 from halfstep.ensemble.family.settings import FamilySettings
 from halfstep.ensemble.family.views import FIT_ROWS, PredictedRows, View
 from halfstep.ensemble.fusion import by_class
-from halfstep.ensemble.inputs import PredictionRows, make_folds
+from halfstep.ensemble.inputs import InstanceRows, make_folds
 from halfstep.ensemble.predictions import PredictionWarning, expit
 
 CHUNK_ROWS = 4096  # whose members' answers are held at one time
@@ -80,7 +80,7 @@ class FamilyFit:
 
 
 def fit_family(
-    settings: FamilySettings, rows: PredictionRows, n_features_in: int, roster: Roster = make_members
+    settings: FamilySettings, rows: InstanceRows, n_features_in: int, roster: Roster = make_members
 ) -> FamilyFit:
     """Learn from all rows and the labels there are. roster : which members stand on the views, of so many labels."""
     if rows.n_channels > 1 and settings.estimators:
@@ -127,7 +127,7 @@ def fit_family(
     )
 
 
-def _folds(rows: PredictionRows, instances: Codes, n_folds: int, seed: int) -> Codes | None:
+def _folds(rows: InstanceRows, instances: Codes, n_folds: int, seed: int) -> Codes | None:
     """(r,) of the labelled rows; None, and a warning, where labels are too few to be held out."""
     y, n_classes = rows.y[instances], max(2, rows.n_channels)
     folds = make_folds(y, n_classes, n_folds, seed) if len(y) else None

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from halfstep.core.arrays import Codes, Floats
 from halfstep.core.logistic import fit_logistic
 from halfstep.ensemble.family.views import MEAN_CLIP, PredictedRows, Sight, View
-from halfstep.ensemble.inputs import PredictionRows
+from halfstep.ensemble.inputs import InstanceRows
 from halfstep.ensemble.learned import Learned
 from halfstep.ensemble.predictions import logit
 
@@ -227,7 +227,7 @@ class Refit:
     """A copy of `estimator` fitted to all rows with labels of some: `kept` is a mask of the labelled `instances`."""
 
     estimator: Any
-    rows: PredictionRows
+    rows: InstanceRows
     instances: Codes
 
     def __call__(self, kept: Any) -> Any:

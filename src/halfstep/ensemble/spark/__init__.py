@@ -16,7 +16,7 @@ from halfstep.ensemble import confidence as cell_weights
 from halfstep.ensemble.columns import LatentColumns
 from halfstep.ensemble.factors import EnsembleFactors
 from halfstep.ensemble.fit import EnsembleFit, FittedInstances, factorise, learn
-from halfstep.ensemble.inputs import PredictionRows, SideFeatures, read_groups
+from halfstep.ensemble.inputs import InstanceRows, SideFeatures, read_groups
 from halfstep.ensemble.settings import EnsembleSettings, check_labels
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _check_confidence(settings: EnsembleSettings) -> None:
         )
 
 
-def _unlabelled_weights(confidence: cell_weights.CellWeights, labelled: PredictionRows) -> cell_weights.CellWeights:
+def _unlabelled_weights(confidence: cell_weights.CellWeights, labelled: InstanceRows) -> cell_weights.CellWeights:
     """What weighs the cells of unlabelled instances, without looking at other instances."""
     plain = confidence.without_labels()
     if plain.row_local:

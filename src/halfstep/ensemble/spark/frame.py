@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from halfstep.core.arrays import Floats
 from halfstep.engine.spark.moves import kept
 from halfstep.ensemble.confidence import CellWeights
-from halfstep.ensemble.inputs import PredictionRows
+from halfstep.ensemble.inputs import InstanceRows
 from halfstep.ensemble.predictions import PredictionWarning, check_predictions
 from halfstep.ensemble.scale import CellScale
 from halfstep.ensemble.spark import is_spark_frame
@@ -127,7 +127,7 @@ class Instances:
     frame: Any
     roles: Roles
     labels: Labels
-    rows: PredictionRows
+    rows: InstanceRows
     features: Floats | None
     moments: tuple[Floats, Floats] | None
     """Mean and deviation of every feature over all instances."""
@@ -149,7 +149,7 @@ class Instances:
         refuse_wrong(_wrong(P), roles.predictions)
         side = known[:, m:-1] if roles.features else None
         return cls(
-            frame, roles, labels, PredictionRows(P, known[:, -1].astype(np.int64), labels.classes, 1), side, moments
+            frame, roles, labels, InstanceRows(P, known[:, -1].astype(np.int64), labels.classes, 1), side, moments
         )
 
     def blocks(self, n_blocks: int, recipe: BlockRecipe) -> Any:
@@ -206,7 +206,7 @@ class BlockRecipe:
     dtype: Any
 
     def build(self, numbers: Floats) -> RowBlock:
-        # PredictionRows arrive in any order. In the order of their bytes a block that is made again has the same bits.
+        # InstanceRows arrive in any order. In the order of their bytes a block that is made again has the same bits.
         order = np.argsort(numbers.view(np.dtype((np.void, numbers.itemsize * numbers.shape[1]))).ravel())
         numbers = numbers[order]
         P, features = numbers[:, : self.m].copy(), None
