@@ -161,7 +161,7 @@ def test_metrics_take_their_own_depth_and_options_reach_the_split():
         ({"metrics": []}, r"metrics and k name nothing to compute"),
         ({"k": 0}, r"k=0; expected a whole number"),
         ({"k": 16}, r"k=16 but the catalogue has only 15 items"),
-        ({"n_bootstrap": 0}, r"n_bootstrap=0; expected a whole number"),
+        ({"n_bootstrap": 0}, r"n_bootstrap=0 must be a whole number of at least 1"),
         ({"confidence": 95}, r"confidence=95; expected a number between 0 and 1"),
         ({"protocol": "time_split"}, r"protocol='time_split' needs timestamps and data has none"),
         ({"data": [[1]]}, r"data is a list; expected a scipy sparse matrix"),

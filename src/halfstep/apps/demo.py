@@ -54,10 +54,7 @@ def skills(seed: int) -> Story:
         protocol_options={"k": 5},
         random_state=seed,
     )
-    comparison = [
-        {"model": name, **{metric: result.table[name][metric].text(3) for metric in result.metrics}}
-        for name in result.models
-    ]
+    comparison = [{name: record[name] for name in ("model", *result.metrics)} for record in result.records(3)]
     model.fit(data)
     given = ["Python", "SQL"]
     ranking = model.recommend_for(given, 6)

@@ -179,14 +179,22 @@ class Result:
             rows.append([name, *estimates, f"{measured.fit_seconds:.2f}", f"{measured.rank_seconds:.2f}"])
         return rows
 
-    def _caption(self) -> str:
-        return (
-            f"{self.protocol}: {self.n_users} users ranked, {self.left_out} left out; "
-            f"mean [{self.confidence:.0%} interval over users]"
-        )
+    def records(self, digits: int = 4) -> list[dict[str, Any]]:
+        """A row for each model: its name, its metrics with their intervals, and the seconds of its fit."""
+        return [
+            {"model": name, **{metric: self.table[name][metric].text(digits) for metric in self.metrics}}
+            | {"fit s": round(measured.fit_seconds, 3)}
+            for name, measured in self.models.items()
+        ]
+
+    @property
+    def caption(self) -> str:
+        """What the numbers are: the protocol, how many were judged, what stands in brackets."""
+        judged = f"{self.n_users:,} users ranked, {self.left_out:,} left out"
+        return f"{self.protocol}: {judged}; mean [{self.confidence:.0%} interval over users]"
 
     def __str__(self) -> str:
-        return f"{self._caption()}\n{_text_table(self._cells())}"
+        return f"{self.caption}\n{_text_table(self._cells())}"
 
     __repr__ = __str__
 
@@ -196,7 +204,7 @@ class Result:
 
         head, *body = self._cells()
         rows = "".join(line(cells, "td") for cells in body)
-        caption = f"<caption>{html.escape(self._caption())}</caption>"
+        caption = f"<caption>{html.escape(self.caption)}</caption>"
         return f"<table>{caption}<thead>{line(head, 'th')}</thead><tbody>{rows}</tbody></table>"
 
 

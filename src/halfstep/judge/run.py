@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from halfstep import metrics as metric
-from halfstep.errors import one_of
+from halfstep.errors import check_number, one_of
 from halfstep.judge.result import Measured, Result
 from halfstep.judge.splits import Split, leave_k_out, strong_generalisation, time_split
 from halfstep.metrics import Floats, Ints, checked_k
@@ -233,7 +233,6 @@ def _wanted_metrics(metrics: Iterable[str], k: int | Iterable[int]) -> dict[str,
 
 
 def _check_bootstrap(n_bootstrap: int, confidence: float) -> None:
-    if isinstance(n_bootstrap, bool) or not isinstance(n_bootstrap, int | np.integer) or n_bootstrap < 1:
-        raise ValueError(f"n_bootstrap={n_bootstrap!r}; expected a whole number of at least 1, such as 1000.")
+    check_number("n_bootstrap", n_bootstrap, at_least=1, whole=True)
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence!r}; expected a number between 0 and 1, such as 0.95.")

@@ -96,21 +96,9 @@ def evaluate(
 
 def show_result(result: Any) -> None:
     """A result as a table, with the verdict of the paired test under it."""
-    records = [
-        {
-            "model": name,
-            **{metric: str(result.table[name][metric]) for metric in result.metrics},
-            "fit s": round(measured.fit_seconds, 3),
-        }
-        for name, measured in result.models.items()
-    ]
     out = console()
-    out.print(table(records))
-    out.print(
-        f"{result.protocol}: {result.n_users:,} users ranked, {result.left_out:,} left out; "
-        f"mean \\[{result.confidence:.0%} interval over users]",
-        style="dim",
-    )
+    out.print(table(result.records()))
+    out.print(escape(result.caption), style="dim")
 
 
 @guarded

@@ -36,18 +36,12 @@ def _own_name(model: Any, result: Any) -> str:
 def quality(result: Any, own: str) -> Section:
     """Held-out metrics of all models, the model's own marked, with the verdicts of paired comparisons."""
     first = result.metrics[0]
-    names = list(result.models)
-    column = [result.table[name][first] for name in names]
-    table = Table(
-        ["model", *result.metrics, "fit seconds"],
-        [[n, *(result.table[n][m].text(3) for m in result.metrics), result.models[n].fit_seconds] for n in names],
-        f"{result.protocol}: {result.n_users:,} users ranked, {result.left_out:,} left out. "
-        f"Mean [{result.confidence:.0%} interval over users].",
-        best=first,
-    )
+    column = [result.table[name][first] for name in result.models]
+    records = result.records(3)
+    table = Table(list(records[0]), [list(r.values()) for r in records], f"{result.caption}.", best=first)
     chart = estimates(
         f"{first} on held-out pairs",
-        names,
+        list(result.models),
         [e.mean for e in column],
         [np.nan if e.low is None else e.low for e in column],
         [np.nan if e.high is None else e.high for e in column],
