@@ -33,6 +33,11 @@ RECOGNISED: dict[str, tuple[str, ...]] = {
     ),
     "timestamp": ("timestamp", "time", "datetime", "date", "unixtime", "createdat", "eventtime", "ts"),
 }
+# The same for tables with a row for each instance, where an instance is no user.
+OF_INSTANCES: dict[str, tuple[str, ...]] = {
+    "id": ("id", "instance", "instanceid", "row", "rowid", "sample", "sampleid", "index", "key", "uid"),
+    "label": ("label", "y", "target", "class", "truth", "ytrue", "gold"),
+}
 
 
 def choose_columns(asked: Mapping[str, Any], found: Sequence[Any]) -> dict[str, Any]:
@@ -70,4 +75,4 @@ def choose_columns(asked: Mapping[str, Any], found: Sequence[Any]) -> dict[str, 
 def detect(role: str, columns: Sequence[Any]) -> Any:
     """The column with the best recognised name, the first one of equals; None where no name is recognised."""
     plain = {"".join(filter(str.isalnum, str(name).casefold())): name for name in reversed(columns)}
-    return next((plain[name] for name in RECOGNISED[role] if name in plain), None)
+    return next((plain[name] for name in (RECOGNISED | OF_INSTANCES)[role] if name in plain), None)

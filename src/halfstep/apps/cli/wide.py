@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 from rich.markup import escape
 
 from halfstep.apps.console import say
+from halfstep.data.columns import detect
 from halfstep.data.datasets._columns import Coded, is_missing, numbers_of
 from halfstep.data.datasets._delimited import Delimited
 from halfstep.data.datasets._sources import ARROW, PARQUET
 from halfstep.data.plain_ids import objects
-from halfstep.errors import close_matches, require
-
-ID_NAMES = ("id", "instance", "instanceid", "row", "rowid", "sample", "sampleid", "index", "key", "uid")
-LABEL_NAMES = ("label", "y", "target", "class", "truth", "ytrue", "gold")
+from halfstep.errors import one_of, require
 
 Columns = dict[str, NDArray[Any]]
 
@@ -45,11 +43,11 @@ def read_predictions(
 ) -> WidePredictions:
     """Predictions of one file, with labels from a column of it or from a second file with an id and a label column."""
     table = read_columns(path)
-    key = _role(table, "--id", id, ID_NAMES, path)
-    own = None if labels is not None and label not in table else _role(table, "--label", label, LABEL_NAMES, path)
+    key = _role(table, "id", id, path)
+    own = None if labels is not None and label not in table else _role(table, "label", label, path)
     names = classifiers or [name for name in table if name not in (key, own)]
     for name in names:
-        _known(table, "--classifiers", name, path)
+        one_of("--classifiers", name, table, f"is not a column of {path}; the columns are")
     P = np.column_stack([_numbers(table[name], name, path) for name in names]) if names else np.empty((0, 0))
     if not names:
         raise ValueError(f"{path} has no column of predictions; its columns are {list(table)}")
@@ -90,19 +88,12 @@ def _typed(column: Coded) -> NDArray[Any]:
     return text if (np.isnan(numbers) & ~is_missing(text)).any() else numbers
 
 
-def _role(table: Columns, option: str, wanted: str | None, common: tuple[str, ...], path: Path) -> str | None:
-    if wanted is not None:
-        return _known(table, option, wanted, path)
-    plain = {"".join(filter(str.isalnum, name.casefold())): name for name in reversed(table)}
-    return next((plain[name] for name in common if name in plain), None)
-
-
-def _known(table: Columns, option: str, name: str, path: Path) -> str:
-    if name not in table:
-        near = close_matches(name, table, 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{option} {name!r} is not a column of {path}; the columns are {list(table)}.{hint}")
-    return name
+def _role(table: Columns, role: str, wanted: str | None, path: Path) -> str | None:
+    if wanted is None:
+        found: str | None = detect(role, list(table))
+        return found
+    one_of(f"--{role}", wanted, table, f"is not a column of {path}; the columns are")
+    return wanted
 
 
 def _numbers(column: NDArray[Any], name: str, path: Path) -> NDArray[np.float64]:
@@ -129,8 +120,8 @@ def _joined(ids: NDArray[Any], key: str | None, path: Path, id: str | None, labe
     """Labels of a second file in the order of `ids`, None where there is none."""
     table = read_columns(path)
     names = list(table)
-    own = _role(table, "--id", key if key in table else id, ID_NAMES, path) or names[0]
-    value = _role(table, "--label", label, LABEL_NAMES, path)
+    own = _role(table, "id", key if key in table else id, path) or names[0]
+    value = _role(table, "label", label, path)
     if value is None:
         others = [name for name in names if name != own]
         if len(others) != 1:
