@@ -6,7 +6,9 @@ the mean score as a free feature and is penalised only for what it does beyond i
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -266,18 +268,24 @@ def _root_mean_square(x: Floats) -> float:
     return size if size > 0 else 1.0
 
 
-AGGREGATORS = ("mean", "weighted", "attention")
+AGGREGATORS: dict[str, Callable[[float | str, bool], Aggregator]] = {
+    "mean": lambda shrinkage, probabilities: MeanAggregator(probabilities),
+    "weighted": lambda shrinkage, probabilities: WeightedAggregator(shrinkage),
+    "attention": lambda shrinkage, probabilities: AttentionAggregator(shrinkage),
+}
+"""What the parameter `aggregator` may be called; each is made of `shrinkage` and whether scores are probabilities."""
 
 
 def make_aggregator(aggregator: Any, shrinkage: float | str, probabilities: bool) -> Aggregator:
-    """The aggregator that a name or a scikit-learn classifier stands for."""
+    """The aggregator that a name or a scikit-learn classifier stands for; an `Aggregator` stands for a fresh copy."""
     if isinstance(aggregator, str):
         one_of("aggregator", aggregator, AGGREGATORS)
-        if aggregator == "mean":
-            return MeanAggregator(probabilities)
-        return WeightedAggregator(shrinkage) if aggregator == "weighted" else AttentionAggregator(shrinkage)
+        return AGGREGATORS[aggregator](shrinkage, probabilities)
+    if isinstance(aggregator, Aggregator):
+        return copy.deepcopy(aggregator)  # what is learned belongs to the fit, never to a parameter
     if not (hasattr(aggregator, "fit") and hasattr(aggregator, "predict_proba")):
         raise TypeError(
-            f"aggregator={aggregator!r} must be one of {list(AGGREGATORS)} or a classifier with fit and predict_proba"
+            f"aggregator={aggregator!r} must be one of {list(AGGREGATORS)}, an Aggregator, or a classifier with fit and "
+            "predict_proba"
         )
     return StackerAggregator(aggregator)
