@@ -63,11 +63,11 @@ def run_ours(address: str, path: str, out: str, job: dict) -> dict:
     )
     model.fit(spark.read.parquet(path))
     total = time.perf_counter() - begun
-    users, items = (factors.to_array() for factors in model._cluster.factors)
+    users, items = (factors.to_array() for factors in model.fitted_.kept.solved)
     watch.stop()
     np.savez(out, users=users, items=items)
     each, busy = ((b - a) / (sweeps - 1) for a, b in zip(ends[0], ends[-1], strict=True))
-    shipped = model._cluster.table.observations.shipped
+    shipped = model.fitted_.kept.given.cells.shipped
     spark.stop()
     return {"seconds": each, "busy": busy, "total": total, "shipped": shipped} | watch.found()
 
@@ -138,7 +138,7 @@ def shuffle_table(rank: int, sizes: tuple[int, ...] = (50_000, 100_000, 200_000)
             engine = SparkEngine(spark, blocks=BLOCKS, broadcast_limit=0)
             model = hs.WALS(rank=rank, max_iter=2, tol=0.0, random_state=0, engine=engine, callbacks=[mark])
             model.fit(spark.createDataFrame(pd.DataFrame(interactions(size))))
-            cells = model._cluster.table.observations
+            cells = model.fitted_.kept.given.cells
             spark.stop()
             # one sweep after the mark, and the half-step of users that ends a fit: items are sent twice
             modelled = 4 * rank * (cells.shipped[0] + 2 * cells.shipped[1])

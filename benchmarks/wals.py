@@ -36,6 +36,7 @@ from halfstep.core.cells import Observations
 from halfstep.core.initial import initial_factors
 from halfstep.core.loop import measure
 from halfstep.engine import LocalEngine, Problem, Side, Solver
+from halfstep.models.fitted import FactorFit
 
 W0, REG = 0.05, 0.1
 CASES = {
@@ -254,7 +255,7 @@ def recommend_section(threads: int) -> None:
     rng = np.random.default_rng(0)
     users, items = (rng.standard_normal((n, 64), dtype=np.float32) for n in (100_000, 20_000))
     model = WALS(rank=64, max_iter=1, random_state=0, n_threads=threads).fit(matrix)
-    model.user_factors_, model.item_factors_ = users, items
+    model.fitted_ = FactorFit.here(model.fitted_.table, (users, items), model.fitted_.outcome)
     everyone = np.arange(100_000)
     peer = AlternatingLeastSquares(factors=64, num_threads=threads)
     peer.user_factors, peer.item_factors = users, items

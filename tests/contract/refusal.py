@@ -10,6 +10,7 @@ is last entered. Knows no estimator.
 from __future__ import annotations
 
 import copy
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -118,11 +119,15 @@ def _failing(number: int) -> Iterator[None]:
 
 @contextmanager
 def _watched(look: Callable[[Any], None]) -> Iterator[None]:
-    """Call `look` with the code of every function of halfstep that is entered."""
+    """Call `look` with the code of every function of halfstep that is entered.
+
+    Not of generators: closing one enters it too, where nobody would see it fail. What they call is looked at.
+    """
 
     def profile(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(_SOURCES):
-            look(frame.f_code)
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(_SOURCES) and not code.co_flags & inspect.CO_GENERATOR:
+            look(code)
 
     before = sys.getprofile()
     sys.setprofile(profile)

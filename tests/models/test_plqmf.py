@@ -50,7 +50,7 @@ def objective(fit: PLQMF, pairs: np.ndarray, y: np.ndarray, weights: Any = 1.0) 
     loss = losses.get(fit.loss)
     targets, _ = loss.encode_targets(y)
     P, Q, a, b = (f.astype(float) for f in (fit.user_factors_, fit.item_factors_, fit.user_bias_, fit.item_bias_))
-    u, i = fit._users.positions(pairs[:, 0]), fit._items.positions(pairs[:, 1])
+    u, i = fit.fitted_.users.positions(pairs[:, 0]), fit.fitted_.items.positions(pairs[:, 1])
     z = np.sum(P[u] * Q[i], axis=1) + a[u] + b[i]
     penalty = fit.rho_ / len(P) * (np.sum(P**2) + np.sum(a**2)) + (1 - fit.rho_) / len(Q) * (
         np.sum(Q**2) + np.sum(b**2)

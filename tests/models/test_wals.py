@@ -17,6 +17,7 @@ from halfstep.core import oracle
 from halfstep.core.cells import Observations
 from halfstep.core.initial import initial_factors
 from halfstep.errors import RowError, UnknownIdError
+from halfstep.models.fitted import FactorFit
 from halfstep.models.wals import WALS
 
 from ..contract.estimator import EstimatorContract, random_cells
@@ -272,11 +273,14 @@ def test_score_is_the_mean_ndcg_of_held_out_cells():
     held_out = np.zeros((4, 6))
     held_out[0, 3] = held_out[2, 5] = 1
     model = small(rank=1).fit(train)
-    model.user_factors_, model.item_factors_ = np.ones((4, 1)), np.array([[9.0], [8], [1], [3], [2], [0]])
+    rows = np.ones((4, 1)), np.array([[9.0], [8], [1], [3], [2], [0]])
+    model.fitted_ = FactorFit.here(model.fitted_.table, rows, model.fitted_.outcome)
     # user 0: item 3 is first of what is left; user 2: item 5 is fourth
     assert model.score(held_out) == pytest.approx((1 + 1 / np.log2(5)) / 2)
     with pytest.raises(ValueError, match="X has 3 rows; this model was fitted on 4 users"):
         model.score(held_out[:3])
+    with pytest.raises(ValueError, match="X holds no cell; score needs at least one that was held out"):
+        model.score(np.zeros((4, 6)))
 
 
 def test_a_grid_can_search(X):

@@ -49,7 +49,7 @@ pairs = pd.read_parquet(f"{folder}/pairs.parquet")
 engine = SparkEngine(spark, blocks=4, broadcast_limit=limit, split=100)
 settings = {"rank": 8, "max_iter": sweeps, "tol": 0.0, "random_state": 1}
 model = hs.WALS(**settings, engine=engine, callbacks=[kill_a_worker]).fit(spark.createDataFrame(pairs))
-users, items = (factors.to_array() for factors in model._cluster.factors)
+users, items = (factors.to_array() for factors in model.fitted_.kept.solved)
 np.savez(
     f"{folder}/result.npz",
     users=users,

@@ -44,7 +44,7 @@ def collected(model):
 
 
 def test_split_and_routed_fit_equals_the_local_one(model, collected, local):
-    users, items = model._cluster.table.observations.layouts
+    users, items = model.fitted_.kept.given.cells.layouts
     assert (len(users.long), len(items.long)) == (1, 1)
     assert users.partitions == items.partitions == 4
     assert collected.user_ids_.tolist() == local.user_ids_.tolist()
@@ -61,7 +61,7 @@ def test_broadcast_fit_in_single_precision_equals_the_local_one(spark, frame, pa
     model = fitted.collect()
     folded = [fitted.transform(frame.where("user = 'u5'")).collect()[0].factors for _ in range(2)]
     np.testing.assert_array_equal(*folded)
-    np.testing.assert_allclose(folded[0], model.user_factors_[model._users.position("u5")], atol=1e-4)
+    np.testing.assert_allclose(folded[0], model.user_factors_[model.fitted_.users.position("u5")], atol=1e-4)
     assert fitted.item_factors_.count() == len(model.item_ids_)  # what a fold-in frees is its own
     # single precision leaves the axes of near-equal eigenvalues open, so it is the scores that are compared
     ours, theirs = (m.user_factors_ @ m.item_factors_.T for m in (model, local))
@@ -80,8 +80,8 @@ def test_five_sweeps_of_single_precision_equal_the_local_ones(spark, solver, lim
     settings = {"rank": 6, "max_iter": 5, "tol": 0.0, "random_state": 0, "solver": solver}
     local = hs.WALS(**settings).fit(pairs)
     engine = SparkEngine(spark, blocks=2, broadcast_limit=limit)
-    cluster = hs.WALS(**settings, engine=engine).fit(spark.createDataFrame(pairs))._cluster
-    for got, expected in zip(cluster.factors, (local.user_factors_, local.item_factors_), strict=True):
+    cluster = hs.WALS(**settings, engine=engine).fit(spark.createDataFrame(pairs)).fitted_.kept
+    for got, expected in zip(cluster.solved, (local.user_factors_, local.item_factors_), strict=True):
         assert np.linalg.norm(got.to_array() - expected) < 1e-4 * np.linalg.norm(expected)
 
 
@@ -101,7 +101,7 @@ def test_chains_of_half_steps_are_cut(spark, frame, pairs):
     model = hs.WALS(**SETTINGS | {"max_iter": 5}, engine=engine, callbacks=[look]).fit(frame)
     assert max(max(pair) for pair in depths) <= 6
     assert min(min(pair) for pair in depths[2:]) <= 2  # it was cut
-    for got, expected in zip(model._cluster.factors, (local.user_factors_, local.item_factors_), strict=True):
+    for got, expected in zip(model.fitted_.kept.solved, (local.user_factors_, local.item_factors_), strict=True):
         assert difference(got.to_array(), expected) < 1e-8
     # cells, routes and ids of both sides; both factors, and at most two cut ones that they are made from
     assert len(spark.sparkContext._jsc.getPersistentRDDs()) - before <= 6 + 4
@@ -123,15 +123,15 @@ def test_recommendations_are_those_of_the_local_model(model, collected):
     expected = collected.recommend("u5", 4)
     assert few.item.tolist() == expected.ids.tolist()
     np.testing.assert_allclose(few.score, expected.scores, rtol=1e-9)
-    seen = set(zip(*model._cluster.collect()[0].observations.to_csr().nonzero(), strict=True))
-    users, items = (collected._users.positions(table.user), collected._items.positions(table.item))
+    seen = set(zip(*model.fitted_.kept.collect().cells.to_csr().nonzero(), strict=True))
+    users, items = (collected.fitted_.users.positions(table.user), collected.fitted_.items.positions(table.item))
     assert not seen & set(zip(users, items, strict=True))
 
 
 def test_fold_in_of_a_known_user_returns_the_fitted_row(model, collected, frame):
     found = model.transform(frame.where("user in ('u5', 'u9')")).toPandas().set_index("user")["factors"]
     for user in ("u5", "u9"):
-        expected = collected.user_factors_[collected._users.position(user)]
+        expected = collected.user_factors_[collected.fitted_.users.position(user)]
         np.testing.assert_allclose(found[user], expected, atol=1e-9)
 
 
@@ -144,7 +144,7 @@ def test_fold_in_refuses_unknown_items(model, spark):
 def test_write_gives_parquet_and_json(model, spark, collected, tmp_path):
     model.write(str(tmp_path / "model"))
     written = spark.read.parquet(str(tmp_path / "model" / "item_factors")).toPandas().set_index("item")["factors"]
-    np.testing.assert_array_equal(written[70], collected.item_factors_[collected._items.position(70)])
+    np.testing.assert_array_equal(written[70], collected.item_factors_[collected.fitted_.items.position(70)])
     about = json.loads((tmp_path / "model" / "model.json").read_text())
     assert about["params"]["rank"] == 6
     assert about["history"][-1]["objective"] == model.objective_
@@ -177,7 +177,7 @@ def test_resumed_fit_has_the_bits_of_an_uninterrupted_one(spark, frame, tmp_path
     assert resumed.n_iter_ == 2
     assert [p.name for p in (tmp_path / "lost").iterdir()] == ["sweep-000002"]  # older ones are removed
     for side in (0, 1):
-        a, b = (m._cluster.factors[side].to_array() for m in (whole, resumed))
+        a, b = (m.fitted_.kept.solved[side].to_array() for m in (whole, resumed))
         np.testing.assert_array_equal(a, b)
     assert [r["objective"] for r in resumed.history_] == [r["objective"] for r in whole.history_]
     with pytest.raises(CheckpointError, match="already holds sweep 2 of this fit; pass resume=True"):

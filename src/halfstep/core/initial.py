@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,17 @@ def _singular(observations: Observations, side: int, rank: int, seed: int) -> ND
     left, values, right = randomized_svd(matrix, n_components=rank, random_state=seed % 2**32)
     vectors = left if side == 0 else right.T
     return np.asarray(vectors * np.sqrt(values), np.float64)
+
+
+@dataclass(frozen=True)
+class AtZero:
+    """A start where all rows of both sides are zero."""
+
+    d: int
+    dtype: Any
+
+    def rows(self, side: int, first: int, last: int) -> None:
+        return None
 
 
 def seed_from(random_state: Any) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ from halfstep import _core
 from halfstep.core.arrays import HalfStep
 from halfstep.core.blas import one_blas_thread
 from halfstep.core.cells import DenseCells, Observations
-from halfstep.core.initial import initial_factors
 from halfstep.core.loop import Callback, Record
 from halfstep.core.losses import Squared
 from halfstep.core.problem import Problem, Solver, rows_of
@@ -28,24 +27,6 @@ def thread_count(n_threads: int | None) -> int:
     if isinstance(n_threads, bool) or not isinstance(n_threads, (int, np.integer)) or n_threads < 1:
         raise ValueError(f"n_threads={n_threads!r} must be a whole number of at least 1, or None for all cores.")
     return int(n_threads)
-
-
-@dataclass(frozen=True)
-class LocalEngine:
-    """Runs half-steps in this process. The result has the same bits for any number of threads."""
-
-    n_threads: int | None = None
-    distributed: ClassVar[bool] = False
-
-    def start(
-        self, observations: Observations, rank: int, init: str, seed: int, dtype: Any
-    ) -> tuple[list[NDArray[Any]], tuple[int, int]]:
-        """Factors of both sides and the order of half-steps; see `initial_factors`."""
-        return initial_factors(observations, rank, init, seed, dtype)
-
-    def open(self, problem: Problem, factors: list[NDArray[Any]], solver: Solver) -> LocalSession:
-        """Start from `factors`, one (n, d) array for each side, which the session takes over and changes."""
-        return LocalSession(problem, factors, solver, thread_count(self.n_threads))
 
 
 class LocalSession:

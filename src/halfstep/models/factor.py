@@ -1,4 +1,4 @@
-"""What WALS and PLQMF share: parameters of the loop, what a fit leaves behind, the model file.
+"""What WALS and PLQMF share: parameters of the loop, what people ask of a fit, the model file.
 
 Knows users, items, losses and files. Not what is minimised, nor what lies in a row: the estimators say that.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,18 +17,27 @@ from sklearn.utils.validation import check_is_fitted
 
 from halfstep.core import losses
 from halfstep.core.estimators import BaseEstimator
+from halfstep.core.fitted import FromFit
 from halfstep.core.loop import Callback, Record, Session
 from halfstep.data import files as persistence
 from halfstep.data.files import Saved
 from halfstep.data.tables import Table
 from halfstep.engine import LocalEngine, Outcome, alternate
 from halfstep.engine.local import thread_count
+from halfstep.engine.protocol import Engine
 from halfstep.errors import check_number, one_of
-from halfstep.models.cluster import OnCluster
-from halfstep.models.recommend import Recommender
+from halfstep.models import recommend
+from halfstep.models.answers import Ranking
+from halfstep.models.fitted import FactorFit
+
+SIDES = ("user", "item")
+"""What the two sides are called wherever input is read."""
 
 
-class FactorModel(Recommender, OnCluster, BaseEstimator, ABC):
+Fit = TypeVar("Fit", bound=FactorFit)
+
+
+class FactorModel(BaseEstimator, ABC, Generic[Fit]):
     """Users and items as rows that half-steps have solved in turn; a score is the dot product of two rows."""
 
     rank: int
@@ -35,15 +45,26 @@ class FactorModel(Recommender, OnCluster, BaseEstimator, ABC):
     max_iter: int
     tol: float
     dtype: str
+    n_threads: int | None
     random_state: Any
     max_seconds: float | None
     callbacks: Sequence[Callback]
-    engine: Any
+    engine: Engine | None
     verbose: int
 
-    history_: list[Record]
-    objective_: float
-    converged_: bool
+    fitted_: Fit
+    user_factors_ = FromFit[Any]("user_factors")
+    item_factors_ = FromFit[Any]("item_factors")
+    user_ids_ = FromFit[NDArray[Any]]("users.ids")
+    item_ids_ = FromFit[NDArray[Any]]("items.ids")
+    user_labels_ = FromFit["NDArray[Any] | None"]("user_labels")
+    item_labels_ = FromFit["NDArray[Any] | None"]("item_labels")
+    history_ = FromFit[list[Record]]("outcome.history")
+    objective_ = FromFit[float]("outcome.objective")
+    converged_ = FromFit[bool]("outcome.converged")
+    interrupted_ = FromFit[bool]("outcome.interrupted")
+    n_iter_ = FromFit[int]("n_iter")
+    n_features_in_ = FromFit[int]("n_features")
 
     _kind: ClassVar[str]
     """Under which name of `kinds.ESTIMATORS` the model is saved."""
@@ -56,10 +77,6 @@ class FactorModel(Recommender, OnCluster, BaseEstimator, ABC):
         """Columns of a row: the factors, and biases where there are any."""
 
     @abstractmethod
-    def _set_rows(self, users: NDArray[Any], items: NDArray[Any]) -> None:
-        """Take in solved rows (users, d) and (items, d)."""
-
-    @abstractmethod
     def _cells_to_save(self) -> dict[str, NDArray[Any]]:
         """Who has what, as tensors."""
 
@@ -67,6 +84,15 @@ class FactorModel(Recommender, OnCluster, BaseEstimator, ABC):
     @abstractmethod
     def _saved_table(saved: Saved) -> Table:
         """The cells and ids of a model file, every length checked."""
+
+    @abstractmethod
+    def _saved_fit(self, saved: Saved, table: Table, rows: tuple[Any, Any], outcome: Outcome) -> Fit:
+        """What was fitted, from what a model file holds."""
+
+    def _fit(self) -> Fit:
+        """What was fitted; raises where nothing was."""
+        check_is_fitted(self)
+        return self.fitted_
 
     # ------------------------------------------------------------------ fitting
 
@@ -85,7 +111,7 @@ class FactorModel(Recommender, OnCluster, BaseEstimator, ABC):
     def _loss(self) -> losses.Loss:
         return losses.get(self.loss)
 
-    def _where(self) -> Any:
+    def _where(self) -> Engine:
         """The engine that runs half-steps."""
         return self.engine or LocalEngine(self.n_threads)
 
@@ -104,39 +130,112 @@ class FactorModel(Recommender, OnCluster, BaseEstimator, ABC):
             **options,
         )
 
-    def _set_fitted(self, table: Table, outcome: Outcome, rows: Sequence[NDArray[Any]]) -> None:
-        self._cluster = None
-        self._cells, self._users, self._items = table.observations, table.users, table.items
-        self.user_labels_, self.item_labels_ = table.user_labels, table.item_labels
-        self._set_rows(*rows)
-        self._set_outcome(outcome)
+    # ------------------------------------------------------------------ lists
 
-    def _set_outcome(self, outcome: Outcome) -> None:
-        self.history_ = outcome.history
-        self.objective_ = outcome.objective
-        self.n_iter_ = len(outcome.history)
-        self.converged_ = outcome.converged
-        self.interrupted_ = outcome.interrupted
+    def recommend(
+        self,
+        users: Any,
+        n: int = 10,
+        *,
+        candidates: Iterable[Any] | None = None,
+        exclude: Iterable[Any] = (),
+        keep_seen: bool = False,
+        diversity: float = 0.0,
+    ) -> Ranking:
+        """The best `n` items of one user (1-D arrays) or of several (2-D arrays, one row for each).
 
-    # ------------------------------------------------------------------ files
+        users : one id, or a list or array of ids; labels where the model has them.
+        candidates : only these items may be recommended. exclude : these may not.
+        keep_seen : also recommend what the user already has.
+        diversity : 0 ranks by score; up to 1, items unlike those already chosen are preferred (maximal marginal
+            relevance on cosine similarity of the item factors).
+
+        Lists shorter than `n` (n may exceed the catalogue) are padded with None and NaN where several users are asked
+        for, and simply shorter for one user. A seen item is never used as padding.
+        """
+        fit = self._fit()
+        many = recommend.is_many(users)
+        rows = self.user_positions(users if many else [users])
+        best = self._best(
+            fit.rows[0][rows],
+            None if keep_seen else self.seen(rows),
+            n,
+            candidates=candidates,
+            exclude=exclude,
+            diversity=diversity,
+        )
+        return best if many else best.first()
+
+    def _best(self, left: NDArray[Any], seen: Any, n: int, **options: Any) -> Ranking:
+        """The best n items for rows of users."""
+        return recommend.best_items(self._fit(), left, seen, n, **options, n_threads=self.n_threads)
+
+    def similar_items(self, item: Any, n: int = 10) -> Ranking:
+        """The `n` items with the largest cosine similarity of factors; `item` itself is left out."""
+        return recommend.similar_rows(self._fit(), 1, item, n, self.n_threads)
+
+    def similar_users(self, user: Any, n: int = 10) -> Ranking:
+        """The `n` users with the largest cosine similarity of factors; `user` itself is left out."""
+        return recommend.similar_rows(self._fit(), 0, user, n, self.n_threads)
+
+    def recommend_to_file(self, path: str | os.PathLike[str], users: Iterable[Any] | None = None, n: int = 10) -> int:
+        """Write (user, rank, item, score) for many users as a Parquet file, block by block; returns the row count.
+
+        Where the model has labels they follow as user_label and item_label. All users when `users` is None. The file
+        appears whole or not at all.
+        """
+        return recommend.write_lists(self._fit(), path, users, n, self.n_threads)
+
+    def recommend_for_all(self, n: int = 10, *, keep_seen: bool = False) -> Any:
+        """Spark DataFrame (user, rank, item, score): the best `n` items of every user, those the user has left out."""
+        return self._fit().kept.rank_all(n, keep_seen)
+
+    def seen(self, rows: NDArray[Any]) -> Any:
+        """CSR (rows, items) of what these users, given by row number, have."""
+        return recommend.seen_by(self._fit(), rows)
+
+    def user_positions(self, users: Iterable[Any]) -> NDArray[np.int64]:
+        """Row numbers of users given by id or, where the model has labels, by label (case does not matter)."""
+        return self._fit().names[0].positions(users)
+
+    def item_positions(self, items: Iterable[Any]) -> NDArray[np.int64]:
+        """Column numbers of items given by id or, where the model has labels, by label (case does not matter)."""
+        return self._fit().names[1].positions(items)
+
+    # ------------------------------------------------------------------ files, and models on a cluster
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, its ids and who has what as one safetensors file; `halfstep.load` reads it back."""
-        check_is_fitted(self)
+        fit = self._fit()
         params = self._saved_params() | {"loss": self._loss()}
-        arrays = dict(zip(self._tensors, self._scoring_rows(), strict=True)) | self._cells_to_save()
-        persistence.save(path, self._kind, params, arrays, self._meta(), {"user": self._users, "item": self._items})
+        arrays = dict(zip(self._tensors, fit.rows, strict=True)) | self._cells_to_save()
+        persistence.save(path, self._kind, params, arrays, self._meta(), {"user": fit.users, "item": fit.items})
 
     @classmethod
     def _from_saved(cls, saved: Saved) -> Self:
         model = cls(**saved.params)
         table = cls._saved_table(saved)
-        rows = [
+        users, items = (
             saved.array(name, (len(index), model._row_length))
             for name, index in zip(cls._tensors, (table.users, table.items), strict=True)
-        ]
+        )
         outcome = Outcome(saved.meta["history"], saved.meta["objective"], saved.meta["converged"])
-        model._set_fitted(table, outcome, rows)
+        model.fitted_ = model._saved_fit(saved, table, (users, items), outcome)
+        return model
+
+    def write(self, path: str) -> None:
+        """Parquet folders user_factors and item_factors (id, factors), and model.json, into a new folder.
+
+        For models fitted by `SparkEngine`.
+        """
+        fit = self._fit()
+        fit.kept.write(path, {"kind": self._kind, "params": self._saved_params(), **self._meta()})
+
+    def collect(self) -> Self:
+        """The model on this machine, with its ids, factors and interactions, after a fit by `SparkEngine`."""
+        fit = self._fit()
+        model = type(self)(**(self.get_params(deep=False) | {"engine": None}))
+        model.fitted_ = replace(fit, kept=fit.kept.collect())
         return model
 
     def _saved_params(self) -> dict[str, Any]:
@@ -150,6 +249,20 @@ class FactorModel(Recommender, OnCluster, BaseEstimator, ABC):
     def _meta(self) -> dict[str, Any]:
         """What else a file keeps, in terms of JSON."""
         return {"history": self.history_, "objective": self.objective_, "converged": self.converged_}
+
+    # TEMPORARY: until apps read `fitted_`
+    _users = FromFit[Any]("users")
+    _items = FromFit[Any]("items")
+    _cells = FromFit[Any]("cells")
+
+    def _table(self) -> Any:
+        return self._fit().table
+
+    def _seen_rows(self, rows: Any) -> Any:
+        return self.seen(rows)
+
+    def _scoring_rows(self) -> Any:
+        return self._fit().rows
 
 
 def _stored_loss(loss: losses.Loss) -> dict[str, Any]:

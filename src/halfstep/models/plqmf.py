@@ -3,59 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
-from halfstep import _core
 from halfstep.core import losses
-from halfstep.core.cells import Observations
+from halfstep.core.fitted import FromFit
 from halfstep.core.initial import seed_from
-from halfstep.core.loop import Callback, Record, measure
+from halfstep.core.loop import Callback, Record, Session, measure
 from halfstep.data.files import Saved
-from halfstep.data.frames import pairs_from
-from halfstep.data.ids import encode
+from halfstep.data.pairs import checked_weights, same_length
 from halfstep.data.tables import Table, pattern_from_saved
 from halfstep.engine import Outcome, Problem, Solver
-from halfstep.engine.local import solve_rows, thread_count
+from halfstep.engine.protocol import KeptSide
 from halfstep.errors import check_number
 from halfstep.figures.shown import ShownRatings
 from halfstep.models.answers import Ranking
-from halfstep.models.factor import FactorModel
-from halfstep.models.ratings import (
-    FIRST_GAP,
-    LAST_GAP,
-    Layout,
-    RatingStart,
-    checked_weights,
-    penalties,
-    same_length,
-)
-
-if TYPE_CHECKING:
-    from halfstep.models.distributed import DistributedModel
+from halfstep.models.factor import SIDES, FactorModel
+from halfstep.models.fitted import FactorFit
+from halfstep.models.ratings import FIRST_GAP, LAST_GAP, RatingColumns, RatingStart, penalties
 
 Floats = NDArray[np.float64]
 
 
-class Folded(NamedTuple):
-    """New users, each solved against the fitted items: ids (k,), factors (k, rank), bias (k,)."""
+@dataclass(frozen=True, eq=False)
+class RatingFit(FactorFit):
+    """Rows with biases in them, the penalty, and the two classes of losses that have them."""
 
-    ids: NDArray[Any]
-    factors: NDArray[Any]
-    bias: NDArray[Any]
+    columns: RatingColumns
+    C: float
+    rho: float
+    classes: NDArray[Any] | None = None
+
+    def factors(self, side: int) -> Any:
+        return self.kept.sides[side].factors(self.columns)
+
+    def bias(self, side: int) -> NDArray[Any]:
+        rows, column = self.rows[side], self.columns.bias(side)
+        return np.zeros(len(rows), rows.dtype) if column is None else rows[:, column]
+
+    @property
+    def user_bias(self) -> NDArray[Any]:
+        return self.bias(0)
+
+    @property
+    def item_bias(self) -> NDArray[Any]:
+        return self.bias(1)
+
+    @property
+    def n_features(self) -> int:
+        return 2
 
 
 def _is_logistic(model: PLQMF) -> bool:
     return isinstance(model._loss(), losses.Logistic)
 
 
-class PLQMF(ShownRatings, FactorModel):
+class PLQMF(ShownRatings, FactorModel[RatingFit]):
     """Factorise the values of (user, item) pairs under a piecewise linear-quadratic or smooth loss.
 
     Minimises over factors p_u, q_i of length `rank` and biases a_u, b_i, for n users and m items,
@@ -97,6 +105,10 @@ class PLQMF(ShownRatings, FactorModel):
     objective_, n_iter_, converged_, C_, rho_ : the last objective, sweeps made, whether `tol` was reached, the penalty.
     """
 
+    user_bias_ = FromFit[NDArray[Any]]("user_bias")
+    item_bias_ = FromFit[NDArray[Any]]("item_bias")
+    C_ = FromFit[float]("C")
+    rho_ = FromFit[float]("rho")
     _kind = "PLQMF"
     _tensors = ("user_rows", "item_rows")
     _saved_table = staticmethod(pattern_from_saved)
@@ -144,6 +156,14 @@ class PLQMF(ShownRatings, FactorModel):
         self.engine = engine
         self.verbose = verbose
 
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The two labels, for losses of two classes."""
+        classes = self._fit().classes
+        if classes is None:
+            raise AttributeError(f"loss={self.loss!r} has no classes; losses of two classes have.")
+        return classes
+
     # ------------------------------------------------------------------ fitting
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -154,121 +174,44 @@ class PLQMF(ShownRatings, FactorModel):
         sample_weight : (N,) how much each pair counts, >= 0; None is 1 for all.
         """
         self._check_parameters()
-        engine = self._where()
-        if engine.distributed:
-            return self._fit_on_cluster(engine, X, y, sample_weight)
-        loss = self._loss()
-        users, items = pairs_from(X)
-        (self._users, rows), (self._items, columns) = encode(users, "user"), encode(items, "item")
-        n, m = len(self._users), len(self._items)
-        if not len(rows):
-            raise ValueError("X has no rows; a fit needs at least one pair.")
-        if min(n, m) < 2:
-            raise ValueError(f"X has {n} distinct users and {m} distinct items; a factorisation needs two of each.")
-        if self.rank > max(n, m):
-            raise ValueError(
-                f"rank={self.rank} is larger than both sides ({n} users, {m} items); choose a smaller rank."
-            )
-        targets, classes = loss.encode_targets(y)
-        weights = checked_weights(sample_weight, len(rows))
-        same_length("y", targets, len(rows))
-        self.C_, self.rho_ = penalties(n, m, len(rows), self.C, self.rho, self.reg_user, self.reg_item)
-        cells = Observations.from_cells(rows, columns, (n, m), targets, self.C_ * weights, dtype=self._number())
-        start = self._start()
-        factors = [start.rows(0, 0, n), start.rows(1, 0, m)]
-        session = engine.open(self._problem(cells, n, m), factors, self._solver())
-        outcome = self._solved(session, float(weights.sum()), classes)
-        self._set_fitted(Table(cells, self._users, self._items), outcome, session.factors)
+        engine, loss = self._where(), self._loss()
+        given = engine.read_values(
+            X,
+            y,
+            sample_weight,
+            loss,
+            lambda n, m, pairs: self._penalties(n, m, pairs)[0],
+            SIDES,
+            dtype=self._number(),
+            splits=loss.is_quadratic and not self.nonnegative,  # other rows need their cells in one place
+        )
+        n, m = given.cells.shape
+        C, rho = self._penalties(n, m, given.n_rows)
+        solver = Solver(tolerance=self.row_tol) if self.row_tol else Solver(tolerance=FIRST_GAP, settled=LAST_GAP)
+        seed = seed_from(self.random_state)
+        session = engine.open(self._problem(given.cells, (n, m), rho), self._start(seed), solver)
+        outcome = self._alternate(session, partial(_measured, session, C * given.total_weight))
+        self.fitted_ = RatingFit(engine.keep(given, session), outcome, self._columns(), C, rho, given.classes)
         return self
-
-    def _fit_on_cluster(self, engine: Any, X: Any, y: Any, sample_weight: Any) -> Self:
-        from halfstep.models.distributed import encode_column, read_frame
-
-        loss = self._loss()
-        X, classes = encode_column(X, y, loss)
-        splits = loss.is_quadratic and not self.nonnegative  # other rows need their cells in one place
-        weight = False if sample_weight is None else sample_weight
-        table = read_frame(engine, X, weight=weight, target=y, duplicates="keep", splits=splits, dtype=self._number())
-        n, m = table.observations.shape
-        total = table.observations.total_weight
-        self.C_, self.rho_ = penalties(n, m, table.n_rows, self.C, self.rho, self.reg_user, self.reg_item)
-        table = table.weighted(self.C_)
-        session = engine.open(self._problem(table.observations, n, m), self._start(), self._solver())
-        outcome = self._solved(session, total, classes)
-        self._set_on_cluster(engine, table, session, lambda cells: self._problem(cells, n, m))
-        for side, role in enumerate(("user", "item")):
-            setattr(self, f"{role}_factors_", self._layout().apart_frame(side, getattr(self, f"{role}_factors_")))
-        self._set_outcome(outcome)
-        self.n_features_in_ = 2
-        return self
-
-    def _solved(self, session: Any, total_weight: float, classes: NDArray[Any] | None) -> Outcome:
-        """The loop; every record gets the mean of phi over pairs."""
-        scale = self.C_ * total_weight
-
-        def measured(sums: dict[str, float]) -> Record:
-            record = measure(session, sums)
-            return record | {"mean_loss": record["data"] / scale}
-
-        outcome = self._alternate(session, measured)
-        if classes is not None:
-            self.classes_ = classes
-        return outcome
-
-    def collect(self) -> Self:
-        """The model on this machine, after a fit by `SparkEngine`."""
-        model = super().collect()
-        model.C_, model.rho_ = self.C_, self.rho_
-        if hasattr(self, "classes_"):
-            model.classes_ = self.classes_
-        return model
 
     def transform(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fold new users in: each is solved exactly against the fitted items, under the loss and penalty of the fit.
 
         X : (N, 2) pairs, whose users may have any ids and whose items must be known. y, sample_weight : as in `fit`.
-        A user of the fit, given the same pairs again, gets the fitted row. After a fit by `SparkEngine` X is a Spark
-        DataFrame, `y` and `sample_weight` name its columns, and the answer is a DataFrame (user, factors, bias).
+        A user of the fit, given the same pairs again, gets the fitted row. Returns ids, factors and biases. After a fit
+        by `SparkEngine` X is a Spark DataFrame, `y` and `sample_weight` name its columns, and the answer is a DataFrame
+        (user, factors, bias).
         """
-        check_is_fitted(self)
-        if self._cluster is not None:
-            return self._fold_in_on_cluster(self._cluster, X, y, sample_weight)
-        loss = self._loss()
-        users, items = pairs_from(X)
-        index, rows = encode(users, "user")
-        targets, _ = loss.encode_targets(y, getattr(self, "classes_", None))
-        same_length("y", targets, len(rows))
-        weights = self.C_ * checked_weights(sample_weight, len(rows))
-        shape = (len(index), len(self._items))
-        cells = Observations.from_cells(
-            rows, self._items.positions(items), shape, targets, weights, dtype=self._number()
-        )
-        own = self._layout().rows(0, np.zeros((len(index), self.rank), self._number()))
-        solve_rows(
-            self._problem(cells, len(self._users), len(self._items)),
-            0,
-            own,
-            np.ascontiguousarray(self._item_rows, self._number()),
-            Solver(tolerance=self.row_tol or LAST_GAP),
-            gram=None,
-            n_threads=thread_count(self.n_threads),
-        )
-        factors, bias = self._layout().apart(0, own)
-        return Folded(index.ids, factors, bias)
+        return self._folded(X, y, sample_weight).apart(self._fit().columns)
 
-    def _fold_in_on_cluster(self, cluster: DistributedModel, X: Any, y: Any, sample_weight: Any) -> Any:
-        from halfstep.models.distributed import encode_column
-
-        X, _ = encode_column(X, y, self._loss(), getattr(self, "classes_", None))
-        rows = cluster.fold_in(
-            X,
-            weight=False if sample_weight is None else sample_weight,
-            target=y,
-            scale=self.C_,
-            start=replace(self._start(), scale=0.0),
-            solver=Solver(tolerance=self.row_tol or LAST_GAP),
+    def _folded(self, X: Any, y: Any, sample_weight: Any = None) -> KeptSide:
+        fit = self._fit()
+        given = fit.kept.read_values(
+            X, y, sample_weight, self._loss(), lambda *_: fit.C, fit.classes, dtype=self._number()
         )
-        return self._layout().apart_frame(0, rows)
+        problem = self._problem(given.cells, fit.kept.shape, fit.rho)
+        solver = Solver(tolerance=self.row_tol or LAST_GAP)
+        return fit.kept.fold_in(given, problem, replace(self._start(0), scale=0.0), solver, self.n_threads)
 
     # ------------------------------------------------------------------ answers
 
@@ -279,26 +222,18 @@ class PLQMF(ShownRatings, FactorModel):
         so that the bias of the known side remains; without biases it is the mean of the factors of its side. After a
         fit by `SparkEngine` X is a Spark DataFrame, and the answer X with one more column, "score".
         """
-        check_is_fitted(self)
-        if self._cluster is not None:
-            return self._cluster.scores(X, self._layout().average, np.asarray, "score", "double")
-        users, items = pairs_from(X)
-        left, rows = self._layout().with_average(self._user_rows, self._users.find(users))
-        right, columns = self._layout().with_average(self._item_rows, self._items.find(items))
-        scores = _core.pair_scores(left, right, rows, columns, n_threads=thread_count(self.n_threads))
-        return np.asarray(scores, np.float64)
+        return self._scores(X, np.asarray, "score")
 
     def predict(self, X: Any) -> Any:
         """What the scores stand for, (N,): numbers, probabilities (Bernoulli), rates (Poisson) or classes.
 
         After a fit by `SparkEngine` X is a Spark DataFrame, and the answer X with one more column, "prediction".
         """
-        check_is_fitted(self)
-        decode = partial(self._loss().decode, classes=getattr(self, "classes_", None))
-        if self._cluster is not None:
-            kind = {"f": "double", "i": "long", "b": "boolean"}.get(decode(np.zeros(1)).dtype.kind, "string")
-            return self._cluster.scores(X, self._layout().average, decode, "prediction", kind)
-        return decode(self.decision_function(X))
+        return self._scores(X, partial(self._loss().decode, classes=self._fit().classes), "prediction")
+
+    def _scores(self, X: Any, decode: Any, column: str) -> Any:
+        fit = self._fit()
+        return fit.kept.scores(X, fit.columns, decode, column, self.n_threads)
 
     @available_if(_is_logistic)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:
@@ -312,7 +247,7 @@ class PLQMF(ShownRatings, FactorModel):
         """Larger is better. Two classes: accuracy. Squared loss: R^2. Any other: minus the mean of phi."""
         loss = self._loss()
         scores = self.decision_function(X)
-        targets, _ = loss.encode_targets(y, getattr(self, "classes_", None))
+        targets, _ = loss.encode_targets(y, self._fit().classes)
         same_length("y", targets, len(scores))
         weights = checked_weights(sample_weight, len(scores))
         if loss.form == "margin":
@@ -326,40 +261,28 @@ class PLQMF(ShownRatings, FactorModel):
     def recommend_for(self, items: Iterable[Any], y: ArrayLike, n: int = 10) -> Ranking:
         """The best `n` other items for somebody new who gave `items` the values `y`."""
         given = list(items)
-        folded = self.transform(np.array([(0, item) for item in given], dtype=object), y)
-        row = self._layout().rows(0, folded.factors, folded.bias)
-        ranking = self._rank(row, None, n, exclude=given)
-        return ranking.first()
+        row = self._folded(np.array([(0, item) for item in given], dtype=object), y).whole()
+        return self._best(row, None, n, exclude=given).first()
 
-    # ------------------------------------------------------------------ rows and files
+    # ------------------------------------------------------------------ files
 
     @property
     def _row_length(self) -> int:
-        return self._layout().d
-
-    def _set_rows(self, users: NDArray[Any], items: NDArray[Any]) -> None:
-        self._user_rows, self._item_rows = users, items
-        self.user_factors_, self.user_bias_ = self._layout().apart(0, users)
-        self.item_factors_, self.item_bias_ = self._layout().apart(1, items)
-        self.n_features_in_ = 2
-
-    def _scoring_rows(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        return self._user_rows, self._item_rows
+        return self._columns().d
 
     def _cells_to_save(self) -> dict[str, NDArray[Any]]:
-        return {"indptr": self._cells.indptr, "indices": self._cells.indices}
+        cells = self.fitted_.cells
+        return {"indptr": cells.indptr, "indices": cells.indices}
 
     def _meta(self) -> dict[str, Any]:
-        classes = self.classes_.tolist() if hasattr(self, "classes_") else None
-        return super()._meta() | {"penalty": [self.C_, self.rho_], "classes": classes}
+        fit = self.fitted_
+        classes = None if fit.classes is None else fit.classes.tolist()
+        return super()._meta() | {"penalty": [fit.C, fit.rho], "classes": classes}
 
-    @classmethod
-    def _from_saved(cls, saved: Saved) -> Self:
-        model = super()._from_saved(saved)
-        model.C_, model.rho_ = saved.meta["penalty"]
-        if saved.meta["classes"] is not None:
-            model.classes_ = np.asarray(saved.meta["classes"])
-        return model
+    def _saved_fit(self, saved: Saved, table: Table, rows: tuple[Any, Any], outcome: Outcome) -> RatingFit:
+        (C, rho), classes = saved.meta["penalty"], saved.meta["classes"]
+        known = None if classes is None else np.asarray(classes)
+        return RatingFit.here(table, rows, outcome, columns=self._columns(), C=C, rho=rho, classes=known)
 
     # ------------------------------------------------------------------ the composition
 
@@ -381,18 +304,29 @@ class PLQMF(ShownRatings, FactorModel):
         if self.row_tol is not None:
             check_number("row_tol", self.row_tol, above=0)
 
-    def _layout(self) -> Layout:
-        return Layout(self.rank, bool(self.biases))
+    def _columns(self) -> RatingColumns:
+        return RatingColumns(self.rank, bool(self.biases))
 
-    def _problem(self, cells: Any, n: int, m: int) -> Problem:
-        bounded = bool(self.nonnegative)
-        user = self._layout().side(0, self.rho_ / n, bounded)
-        item = self._layout().side(1, (1 - self.rho_) / m, bounded)
-        return Problem(cells, (user, item), self._loss())
+    def _penalties(self, n: int, m: int, n_pairs: int) -> tuple[float, float]:
+        """C and rho for n users and m items."""
+        if min(n, m) < 2:
+            raise ValueError(f"X has {n} distinct users and {m} distinct items; a factorisation needs two of each.")
+        if self.rank > max(n, m):
+            raise ValueError(
+                f"rank={self.rank} is larger than both sides ({n} users, {m} items); choose a smaller rank."
+            )
+        return penalties(n, m, n_pairs, self.C, self.rho, self.reg_user, self.reg_item)
 
-    def _solver(self) -> Solver:
-        return Solver(tolerance=FIRST_GAP, settled=LAST_GAP) if self.row_tol is None else Solver(tolerance=self.row_tol)
+    def _problem(self, cells: Any, shape: tuple[int, int], rho: float) -> Problem:
+        """What is minimised over these cells, penalised as a fit of that shape is."""
+        shares, bounded = (rho / shape[0], (1 - rho) / shape[1]), bool(self.nonnegative)
+        users, items = (self._columns().side(side, share, bounded) for side, share in enumerate(shares))
+        return Problem(cells, (users, items), self._loss())
 
-    def _start(self) -> RatingStart:
-        seed = seed_from(self.random_state)
-        return RatingStart(self._layout(), float(self.init_scale), seed, bool(self.nonnegative), np.dtype(self.dtype))
+    def _start(self, seed: int) -> RatingStart:
+        return RatingStart(self._columns(), float(self.init_scale), seed, bool(self.nonnegative), np.dtype(self.dtype))
+
+
+def _measured(session: Session, scale: float, sums: dict[str, float]) -> Record:
+    record = measure(session, sums)
+    return record | {"mean_loss": record["data"] / scale}

@@ -1,4 +1,4 @@
-"""What PLQMF is made of: its penalty in two wordings, how biases lie in rows, how tightly rows are solved, checks.
+"""What PLQMF is made of: its penalty in two wordings, how biases lie in rows, where they start.
 
 Fits nothing.
 """
@@ -59,7 +59,7 @@ def penalties(
 
 
 @dataclass(frozen=True)
-class Layout:
+class RatingColumns:
     """Where factors and biases lie in a row: [1 | p | a] for users, [b | q | 1] for items, or the factors alone.
 
     A bias is a free column that meets the ones of the other side. Side 0 is users.
@@ -76,6 +76,10 @@ class Layout:
     def factors(self) -> slice:
         return slice(int(self.biases), int(self.biases) + self.rank)
 
+    def bias(self, side: int) -> int | None:
+        """The column of the bias."""
+        return (-1 if side == 0 else 0) if self.biases else None
+
     def side(self, side: int, penalty: float, nonnegative: bool) -> Side:
         """The side for the engine; `nonnegative` bounds its factors, never its bias."""
         free = ((1, self.d), (0, self.d - 1))[side] if self.biases else None
@@ -86,34 +90,11 @@ class Layout:
         rows = np.ones((len(factors), self.d), factors.dtype)
         rows[:, self.factors] = factors
         if self.biases:
-            rows[:, -1 if side == 0 else 0] = bias
+            rows[:, self.bias(side)] = bias
         return rows
 
-    def apart(self, side: int, rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Factors and biases of whole rows, as views."""
-        bias = rows[:, -1 if side == 0 else 0] if self.biases else np.zeros(len(rows), rows.dtype)
-        return rows[:, self.factors], bias
-
-    def apart_frame(self, side: int, frame: Any) -> Any:
-        """The same of a Spark DataFrame (id, factors) of whole rows: (id, factors, bias)."""
-        from pyspark.sql import functions as F
-
-        bias = F.element_at("factors", -1 if side == 0 else 1) if self.biases else F.lit(0.0)
-        factors = F.slice("factors", self.factors.start + 1, self.rank)
-        return frame.select(frame.columns[0], factors.alias("factors"), bias.alias("bias"))
-
-    def with_average(self, rows: NDArray[Any], places: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Rows and places, where an unseen id (-1) has become the place of an average row behind the others.
-
-        With biases the average row has the mean bias and no factors; without, the mean factors.
-        """
-        if (places >= 0).all():
-            return np.ascontiguousarray(rows), places
-        average = self.average(rows.mean(axis=0, dtype=np.float64)).astype(rows.dtype)
-        return np.concatenate([rows, average[None, :]]), np.where(places < 0, len(rows), places)
-
     def average(self, mean: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The row (d,) that an unseen id gets, from the mean of all rows."""
+        """The row (d,) that an unseen id gets, from the mean of all rows: its bias alone, or its factors."""
         average = mean.copy()
         if self.biases:
             average[self.factors] = 0
@@ -124,7 +105,7 @@ class Layout:
 class RatingStart:
     """Where factors start: normal with standard deviation `scale`, biases at zero; any range of rows of a side."""
 
-    layout: Layout
+    columns: RatingColumns
     scale: float
     seed: int
     nonnegative: bool
@@ -132,34 +113,11 @@ class RatingStart:
 
     @property
     def d(self) -> int:
-        return self.layout.d
+        return self.columns.d
 
     def rows(self, side: int, first: int, last: int) -> NDArray[Any]:
-        factors = random_rows(self.seed, side, first, last, self.layout.rank, self.dtype)
+        if self.scale == 0:
+            return self.columns.rows(side, np.zeros((last - first, self.columns.rank), self.dtype))
+        factors = random_rows(self.seed, side, first, last, self.columns.rank, self.dtype)
         factors *= np.asarray(self.scale, self.dtype)
-        return self.layout.rows(side, np.abs(factors) if self.nonnegative else factors)
-
-
-def checked_weights(given: ArrayLike | None, n: int) -> NDArray[np.float64]:
-    """Sample weights (n,): ones where none are given."""
-    if given is None:
-        return np.ones(n)
-    weights = np.asarray(given, np.float64)
-    if weights.ndim == 0:
-        weights = np.full(n, float(weights))
-    same_length("sample_weight", weights, n)
-    bad = ~np.isfinite(weights) | (weights < 0)
-    if bad.any():
-        first = int(np.argmax(bad))
-        raise ValueError(
-            f"sample_weight must be finite and >= 0; {int(bad.sum())} are not, "
-            f"first {weights[first]} at position {first}."
-        )
-    if not weights.any():
-        raise ValueError("sample_weight is zero everywhere; at least one pair must count.")
-    return weights
-
-
-def same_length(name: str, values: NDArray[Any], n: int) -> None:
-    if values.shape != (n,):
-        raise ValueError(f"{name} has shape {values.shape}; X has {n} pairs, so it must be ({n},).")
+        return self.columns.rows(side, np.abs(factors) if self.nonnegative else factors)

@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from halfstep.core import losses
 from halfstep.core.cells import Observations
-from halfstep.core.initial import INITS, seed_from
+from halfstep.core.initial import INITS, AtZero, seed_from
 from halfstep.core.loop import Callback, Record, Session, measure
 from halfstep.core.problem import METHODS, scaled_penalty
+from halfstep.data.files import Saved
 from halfstep.data.inputs import read_table
 from halfstep.data.tables import Table, from_saved, merge, to_arrays
 from halfstep.engine import LocalEngine, Outcome, Problem, Side, Solver
-from halfstep.engine.local import thread_count
+from halfstep.engine.local import gram_matrix, solve_rows, thread_count
+from halfstep.engine.protocol import Engine, KeptSide
 from halfstep.errors import check_number, one_of
 from halfstep.figures.shown import ShownRecommender
 from halfstep.metrics import ndcg_at_k
 from halfstep.models.answers import Explanation, Ranking
-from halfstep.models.fold_in import FoldIn, with_columns
+from halfstep.models.factor import FactorModel
+from halfstep.models.fitted import FactorFit
+from halfstep.models.fold_in import average_of, explained, somebody_with
 from halfstep.models.memory import MemoryEstimate, fit_memory
+from halfstep.models.recommend import top_k
 
 __all__ = ["WALS", "Explanation", "Ranking"]
 
 
-class WALS(ShownRecommender, FoldIn):
+class WALS(ShownRecommender, FactorModel[FactorFit]):
     """Weighted alternating least squares for implicit feedback; users x items.
 
     Minimises, over user factors u_i and item factors v_j of length `rank`,
@@ -139,15 +143,13 @@ class WALS(ShownRecommender, FoldIn):
         Repeated cells are summed; weights of zero count as unobserved.
         """
         self._check_parameters()
-        engine = self._where()
-        columns = {"user": user, "item": item, "weight": weight, "dtype": self._number()}
-        table = self._read_frame(engine, X, columns) if engine.distributed else read_table(X, **columns)
-        problem = self._problem(table.observations)
-        seed = seed_from(self.random_state)
-        best: tuple[Outcome, Any] | None = None
-        for restart in range(self.n_init):
-            factors, order = self._start(engine, table, seed + restart)
-            session = engine.open(problem, factors, Solver(self.solver))
+        engine, dtype = self._where(), self._number()
+        columns = {"user": user, "item": item, "weight": weight}
+        given = engine.read(X, columns, dtype=dtype, splits=self._loss().is_quadratic)
+        problem = self._problem(given.cells)
+        best: tuple[Outcome, Session] | None = None
+        for start, order in self._starts(engine, given):
+            session = engine.open(problem, start, Solver(self.solver))
             outcome = self._alternate(
                 session, partial(_measured, session), order=order, keep_on_interrupt=keep_on_interrupt
             )
@@ -156,12 +158,7 @@ class WALS(ShownRecommender, FoldIn):
             if outcome.interrupted:
                 break
         assert best is not None
-        outcome, session = best
-        if engine.distributed:
-            self._set_on_cluster(engine, table, session, self._problem)
-            self._set_outcome(outcome)
-        else:
-            self._set_fitted(table, outcome, session.factors)
+        self.fitted_ = FactorFit(engine.keep(given, best[1]), best[0])
         return self
 
     def partial_fit(
@@ -174,15 +171,14 @@ class WALS(ShownRecommender, FoldIn):
         are. New ids are appended, so old positions keep their meaning. For an input without ids (a sparse matrix), rows
         and columns continue the old numbering and X must be at least as large as what was fitted.
         """
-        if not hasattr(self, "user_factors_"):
+        if not hasattr(self, "fitted_"):
             return self.fit(X, user=user, item=item, weight=weight)
         self._check_parameters()
-        new = read_table(X, user=user, item=item, weight=weight, dtype=self._number())
-        table = merge(self._table(), new, self._number())
-        rows = [
-            _grown(f, n)
-            for f, n in zip((self.user_factors_, self.item_factors_), table.observations.shape, strict=True)
-        ]
+        fit, dtype = self.fitted_, self._number()
+        old = fit.table
+        new = read_table(X, user=user, item=item, weight=weight, dtype=dtype)
+        table = merge(old, new, dtype)
+        rows = [_grown(f, n) for f, n in zip(fit.rows, table.observations.shape, strict=True)]
         users = np.unique(table.users.positions(new.users.ids)[new.observations.counts > 0])
         items = np.unique(table.items.positions(new.items.ids)[new.observations.T.counts > 0])
         for side, touched in ((0, users), (1, items)) * 2 + ((0, users),):
@@ -190,18 +186,85 @@ class WALS(ShownRecommender, FoldIn):
             grouped = table.observations if side == 0 else table.observations.T
             self._solve(grouped.take(touched), side, part, rows[1 - side])
             rows[side][touched] = part
-        outcome = Outcome(self.history_, self._objective(table.observations, rows), self.converged_)
-        self._set_fitted(table, outcome, rows)
+        session = LocalEngine(self.n_threads).open(self._problem(table.observations), rows, Solver("exact"))
+        objective = measure(session, session.evaluate())["objective"]
+        outcome = Outcome(self.history_, objective, self.converged_)
+        self.fitted_ = FactorFit.here(table, (rows[0], rows[1]), outcome)
         return self
+
+    # ------------------------------------------------------------------ somebody new
+
+    def transform(self, X: Any) -> Any:
+        """Factors of new users from their interactions, (rows, rank): the exact row problem against the fitted items.
+
+        X : sparse matrix or array of weights over the fitted items, in their order. After a fit by `SparkEngine`: a
+            Spark DataFrame like that of the fit; the answer is a DataFrame (user, factors).
+        """
+        fit = self._fit()
+        return self._folded(fit.kept.read(X, dtype=self._number())).whole()
+
+    def recommend_for(
+        self,
+        items: Iterable[Any],
+        n: int = 10,
+        *,
+        weights: Sequence[float] | None = None,
+        how: str = "fold_in",
+        candidates: Iterable[Any] | None = None,
+        exclude: Iterable[Any] = (),
+        diversity: float = 0.0,
+    ) -> Ranking:
+        """The best `n` items for somebody new who has `items` (ids, or labels where the model has them).
+
+        how : "fold_in" solves the row problem exactly; "average" scores by the mean of the item vectors.
+        """
+        fit = self._fit()
+        one_of("how", how, ("fold_in", "average"))
+        given = somebody_with(fit, items, weights, self._number())
+        average = how == "average"
+        row = average_of(fit, given.cells, self._number()) if average else self._folded(given).whole()
+        seen = given.cells.to_csr()
+        return self._best(row, seen, n, candidates=candidates, exclude=exclude, diversity=diversity).first()
+
+    def explain(self, user: Any = None, item: Any = None, *, items: Iterable[Any] | None = None) -> Explanation:
+        """What each item the user has contributes to the score of `item`, largest first; the parts sum to the score.
+
+        For somebody new give `items` instead of `user`. With A the row's matrix, item k contributes
+        w_k v_item' A^-1 v_k, since the user's vector is A^-1 sum_k w_k v_k. Squared loss only.
+        """
+        fit = self._fit()
+        if not self._loss().is_quadratic:
+            raise ValueError(f"explain needs loss='squared'; this model has loss={self.loss!r}.")
+        if item is None or (user is None) == (items is None):
+            raise ValueError("explain needs `item` and either `user` (an id) or `items` (what somebody new has).")
+        cells = (
+            fit.cells.take(self.user_positions([user]))
+            if items is None
+            else somebody_with(fit, items, None, self._number()).cells
+        )
+        penalty = float(np.ravel(self._side(cells).penalty)[0])
+        return explained(fit, cells, int(self.item_positions([item])[0]), penalty, self.background)
+
+    def rank_items(self, seen: Any, n: int, rows: NDArray[Any] | None = None) -> NDArray[np.int32]:
+        """Item positions (len, n), best first, padded with -1, cells of `seen` left out.
+
+        rows : training rows whose fitted factors are used; None folds the rows of `seen` in.
+        """
+        fit = self._fit()
+        left = self.transform(seen) if rows is None else fit.rows[0][rows]
+        places, _ = top_k(left, fit.rows[1], min(n, len(fit.items)), seen, self.n_threads)
+        return np.pad(places, ((0, 0), (0, n - places.shape[1])), constant_values=-1)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean NDCG@10 of held-out cells X (same users and items as in `fit`), ranking what the users do not have."""
-        check_is_fitted(self)
-        held_out = read_table(with_columns(X, len(self._items)), dtype=self._number()).observations.to_csr()
-        if held_out.shape[0] != len(self._users):
-            raise ValueError(f"X has {held_out.shape[0]} rows; this model was fitted on {len(self._users)} users.")
+        fit = self._fit()
+        held_out = fit.kept.read(X, dtype=self._number()).cells.to_csr()
+        if held_out.shape[0] != len(fit.users):
+            raise ValueError(f"X has {held_out.shape[0]} rows; this model was fitted on {len(fit.users)} users.")
         rows = np.flatnonzero(np.diff(held_out.indptr))
-        ranked = self.rank_items(self._seen_rows(rows), 10, rows)
+        if not len(rows):
+            raise ValueError("X holds no cell; score needs at least one that was held out.")
+        ranked = self.rank_items(self.seen(rows), 10, rows)
         return float(np.mean(ndcg_at_k(ranked, held_out[rows], 10)))
 
     @staticmethod
@@ -261,41 +324,51 @@ class WALS(ShownRecommender, FoldIn):
         sides = (self._side(cells), self._side(cells.T))
         return Problem(cells, sides, self._loss(), float(self.background))
 
-    def _start(self, engine: Any, table: Table, seed: int) -> tuple[Any, tuple[int, int]]:
-        if self.warm_start and engine.distributed:
-            raise ValueError("warm_start=True is not for SparkEngine; it has checkpoint= and resume=True.")
-        if self.warm_start and hasattr(self, "user_factors_"):
-            if self._users != table.users or self._items != table.items or self.user_factors_.shape[1] != self.rank:
-                raise ValueError(
-                    "warm_start=True needs the users, items and rank of the previous fit; use partial_fit."
-                )
-            factors = [self.user_factors_.astype(self._number()), self.item_factors_.astype(self._number())]
-            return factors, (1, 0)
-        start: tuple[Any, tuple[int, int]] = engine.start(
-            table.observations, self.rank, self.init, seed, self._number()
-        )
-        return start
+    def _starts(self, engine: Engine, given: Any) -> Iterator[tuple[Any, tuple[int, int]]]:
+        """Where factors start and the order of half-steps, for each of `n_init` fits."""
+        dtype = self._number()
+        if self.warm_start:
+            fit: FactorFit | None = getattr(self, "fitted_", None)
+            warm = engine.warm(None if fit is None else fit.kept, dtype)
+            if fit is not None and warm is not None:
+                if fit.kept.ids != given.ids or warm[0].shape[1] != self.rank:
+                    raise ValueError(
+                        "warm_start=True needs the users, items and rank of the previous fit; use partial_fit."
+                    )
+                yield from ((engine.warm(fit.kept, dtype), (1, 0)) for _ in range(self.n_init))
+                return
+        seed = seed_from(self.random_state)
+        yield from engine.starts(given.cells, self.rank, self.init, range(seed, seed + self.n_init), dtype)
 
-    def _table(self) -> Table:
-        return Table(self._cells, self._users, self._items, self.user_labels_, self.item_labels_)
+    def _rows_of(self, cells: Any) -> Problem:
+        """The problem of single rows that have these cells, whichever side they are of."""
+        side = self._side(cells)
+        return Problem(cells, (side, side), self._loss(), float(self.background))
 
-    def _objective(self, cells: Observations, rows: list[NDArray[Any]]) -> float:
-        session = LocalEngine(self.n_threads).open(self._problem(cells), rows, Solver("exact"))
-        return measure(session, session.evaluate())["objective"]
+    def _folded(self, given: Any) -> KeptSide:
+        """New users, solved against the fitted items."""
+        fit = self._fit()
+        start = AtZero(self.rank, self._number())
+        return fit.kept.fold_in(given, self._rows_of(given.cells), start, Solver("exact"), self.n_threads)
 
-    # ------------------------------------------------------------------ rows and files
+    def _solve(self, cells: Observations, side: int, own: NDArray[Any], other: NDArray[Any]) -> None:
+        """Rows that have `cells`, exactly, in place."""
+        threads = thread_count(self.n_threads)
+        gram = gram_matrix(other, threads) if self.background > 0 else None
+        problem = self._rows_of(cells)
+        solve_rows(problem, side, own, other, Solver("exact"), gram=gram, n_threads=threads, cells=cells)
+
+    # ------------------------------------------------------------------ files
 
     @property
     def _row_length(self) -> int:
         return self.rank
 
-    def _set_rows(self, users: NDArray[Any], items: NDArray[Any]) -> None:
-        self.user_factors_, self.item_factors_ = users, items
-        self._gram = None
-        self.n_features_in_ = len(items)
-
     def _cells_to_save(self) -> dict[str, NDArray[Any]]:
-        return to_arrays(self._table(), self._number())
+        return to_arrays(self.fitted_.table, self._number())
+
+    def _saved_fit(self, saved: Saved, table: Table, rows: tuple[Any, Any], outcome: Outcome) -> FactorFit:
+        return FactorFit.here(table, rows, outcome)
 
 
 def _measured(session: Session, sums: dict[str, float]) -> Record:

@@ -23,7 +23,7 @@ DIGITS = 6  # of a score in an answer; float32 has about seven
 
 
 class RankingAnswers:
-    """Answers of a model that is a `halfstep.models.recommend.Recommender`."""
+    """Answers of a model that is a `halfstep.models.factor.FactorModel`."""
 
     def __init__(self, model: Any, settings: Settings) -> None:
         self.model = model

@@ -20,7 +20,6 @@ from halfstep.apps.serve.ranking import RankingAnswers
 from halfstep.apps.serve.rating import RatingAnswers
 from halfstep.apps.serve.settings import Settings
 from halfstep.kinds import load
-from halfstep.models.recommend import Recommender
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Served:
     def of(cls, model: Any, settings: Settings) -> Served:
         """What a model can answer, found from what it offers rather than from its name."""
         kind, kept = type(model).__name__, hasattr(model, "query")
-        if isinstance(model, Recommender):
+        if hasattr(model, "recommend"):
             ranking = RankingAnswers(model, settings)
             values = hasattr(model, "predict")
             rating = RatingAnswers(model, ranking.users, ranking.items, settings) if values else None

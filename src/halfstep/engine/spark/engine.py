@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from halfstep._version import __version__
-from halfstep.core.initial import initial_scale, random_rows
+from halfstep.core.initial import initial_scale
+from halfstep.core.losses import Loss
 from halfstep.core.problem import Problem, Solver
-from halfstep.engine.local import gram_matrix
-from halfstep.engine.spark import tasks
-from halfstep.engine.spark.cells import DistributedCells, distribute
+from halfstep.engine.protocol import Scale, Start
+from halfstep.engine.spark.cells import DistributedCells
 from halfstep.engine.spark.checkpoint import Checkpoints, fingerprint_of
-from halfstep.engine.spark.chunks import Chunks
-from halfstep.engine.spark.factors import Factors, partitions_of
-from halfstep.engine.spark.moves import kept, keyed
-from halfstep.engine.spark.numbering import Numbering, number_ids
-from halfstep.engine.spark.session import DistributedSession, fits
-from halfstep.engine.spark.tasks import Array
+from halfstep.engine.spark.factors import Factors
+from halfstep.engine.spark.reading import CellsThere, encoded, read_cells
+from halfstep.engine.spark.session import DistributedSession
+from halfstep.engine.spark.starting import OneSideAtRandom, Placing
+from halfstep.engine.spark.there import RowsThere
 from halfstep.errors import check_number, require
-
-_MIN_SPLIT = 8192  # cells; a shorter row is never worth a second round trip
 
 _SHIP = (
     "On one machine, set the environment variable PYSPARK_PYTHON to sys.executable before the session starts. On a "
@@ -32,33 +28,6 @@ _SHIP = (
     "(conda-pack or venv-pack), then set spark.archives=environment.tar.gz#environment and "
     "PYSPARK_PYTHON=./environment/bin/python before the session starts."
 )
-
-
-class Start(Protocol):
-    """Where factors start: any range of rows of a side, the same whichever range is asked for; None where all are 0."""
-
-    @property
-    def d(self) -> int: ...
-    @property
-    def dtype(self) -> Any: ...
-    def rows(self, side: int, first: int, last: int) -> Array | None: ...
-
-
-@dataclass(frozen=True)
-class OneSideAtRandom:
-    """One side filled at random, row by row from the seed; the other at zero."""
-
-    side: int
-    d: int
-    scale: float
-    seed: int
-    dtype: Any
-
-    def rows(self, side: int, first: int, last: int) -> Array | None:
-        if side != self.side:
-            return None
-        rows: Array = random_rows(self.seed, side, first, last, self.d, self.dtype) * np.asarray(self.scale, self.dtype)
-        return rows
 
 
 @dataclass(frozen=True)
@@ -108,30 +77,6 @@ class SparkEngine:
     def n_blocks(self) -> int:
         return self.blocks or 2 * int(self.spark.sparkContext.defaultParallelism)
 
-    # ------------------------------------------------------------------ data
-
-    def distribute(
-        self, chunks: Chunks, fingerprint: str, *, duplicates: str, splits: bool
-    ) -> tuple[DistributedCells, tuple[Numbering, Numbering]]:
-        """Cells and numberings of both sides from checked chunks. splits : whether long rows may be cut into pieces."""
-        blocks = self.n_blocks
-        split = (self.split or max(_MIN_SPLIT, chunks.n_rows // (2 * blocks))) if splits else 0
-        (users, asked0), (items, asked1) = (number_ids(chunks, side, blocks, blocks, split) for side in (0, 1))
-        return self.place(chunks, (users, items), (asked0, asked1), fingerprint, duplicates), (users, items)
-
-    def place(
-        self,
-        chunks: Chunks,
-        numberings: tuple[Numbering, Numbering],
-        asked: tuple[Any, Any],
-        fingerprint: str,
-        duplicates: str,
-    ) -> DistributedCells:
-        """Cells of chunks whose ids are numbered already; `asked` are their ids, see `Numbering.ask`."""
-        first, second = (numberings[side].replies(asked[side], side, chunks.partitions) for side in (0, 1))
-        layouts = (numberings[0].layout, numberings[1].layout)
-        return distribute(chunks, (first, second), layouts, duplicates, fingerprint)
-
     def check_executors(self) -> None:
         """Raise unless the executors can import this version of halfstep."""
         context = self.spark.sparkContext
@@ -148,68 +93,64 @@ class SparkEngine:
         if versions != {__version__}:
             raise RuntimeError(f"the executors have halfstep {sorted(versions)}, the driver has {__version__}. {_SHIP}")
 
-    # ------------------------------------------------------------------ fits
+    # ------------------------------------------------------------------ the protocol
 
-    def start(
-        self, observations: DistributedCells, rank: int, init: str, seed: int, dtype: Any
-    ) -> tuple[OneSideAtRandom, tuple[int, int]]:
-        """Where factors start and the order of half-steps: as on one machine, but made where the rows are."""
+    def read(self, X: Any, columns: Mapping[str, Any], *, dtype: Any, splits: bool) -> CellsThere:
+        self.check_executors()
+        return read_cells(X, columns, blocks=self.n_blocks, split=self.split if splits else 0, dtype=dtype)
+
+    def read_values(
+        self, X: Any, y: Any, weight: Any, loss: Loss, scale: Scale, roles: tuple[str, str], *, dtype: Any, splits: bool
+    ) -> CellsThere:
+        """X is a DataFrame; y and weight name its columns."""
+        X, classes = encoded(X, y, loss)
+        self.check_executors()
+        given = read_cells(
+            X,
+            {roles[0]: None, roles[1]: None, "weight": False if weight is None else weight},
+            target=y,
+            duplicates="keep",
+            blocks=self.n_blocks,
+            split=self.split if splits else 0,
+            dtype=dtype,
+        )
+        return replace(given.weighted(scale(*given.cells.shape, given.n_rows)), classes=classes)
+
+    def starts(
+        self, cells: DistributedCells, rank: int, init: str, seeds: Sequence[int], dtype: Any
+    ) -> Iterator[tuple[OneSideAtRandom, tuple[int, int]]]:
+        """As on one machine, but made where the rows are."""
         if init == "svd":
             raise ValueError("init='svd' needs the whole matrix on one machine; use init='scaled' with SparkEngine.")
-        n, m = observations.shape
+        if self.checkpoint is not None and len(seeds) > 1:
+            raise ValueError(
+                f"n_init={len(seeds)} does not go with checkpoints: one folder holds the sweeps of one start. "
+                "Use n_init=1, or an engine without checkpoint."
+            )
+        n, m = cells.shape
         small = 0 if n <= m else 1
         scale = float(initial_scale(init, rank))
-        return OneSideAtRandom(small, rank, scale, seed, np.dtype(dtype)), (1 - small, small)
+        return ((OneSideAtRandom(small, rank, scale, seed, np.dtype(dtype)), (1 - small, small)) for seed in seeds)
 
-    def open(self, problem: Problem, start: Start | list[NDArray[Any]], solver: Solver) -> DistributedSession:
-        """Start from rows that are made where they are needed, or from one given (n, d) array for each side."""
+    def warm(self, kept: Any, dtype: Any) -> NoReturn:
+        raise ValueError("warm_start=True is not for SparkEngine; it has checkpoint= and resume=True.")
+
+    def open(self, problem: Problem, start: Start | list[Any], solver: Solver) -> DistributedSession:
+        """Start from rows that are made where they are needed or, for each side, from an (n, d) array, a `Start`, or
+        factors that are there already. Those were solved before, so such a session has no checkpoints."""
         cells: DistributedCells = problem.observations  # type: ignore[assignment]
+        sides = start if isinstance(start, list) else [start, start]
         gram = problem.background > 0
-        if isinstance(start, list):
-            d, dtype = start[0].shape[1], start[0].dtype
-            factors = [self._given(cells, side, start[side], gram) for side in (0, 1)]
-        else:
-            d, dtype = start.d, start.dtype
-            factors = [self.made(cells, side, start, gram) for side in (0, 1)]
-        session = DistributedSession(problem, factors, solver, d, dtype, self.broadcast_limit)
-        if self.checkpoint is not None:
+        factors = [Placing(cells, side, gram, self.broadcast_limit).place(one) for side, one in enumerate(sides)]
+        session = DistributedSession(problem, factors, solver, self.broadcast_limit)
+        if self.checkpoint is not None and not any(isinstance(one, Factors) for one in sides):
             mark = fingerprint_of(problem, cells, solver, start)
             Checkpoints(self.spark, self.checkpoint, self.every, mark).attach(session, self.resume)
         return session
 
-    def _given(self, cells: DistributedCells, side: int, values: Array, gram: bool) -> Factors:
-        """Factors that start from an (n, d) array."""
-        layout = cells.layouts[side]
-        if len(values) != layout.n:
-            raise ValueError(f"factors of side {side} have {len(values)} rows; the cells have {layout.n}.")
-        if fits(layout.n, values.shape[1], values.dtype, self.broadcast_limit):
-            known = gram_matrix(values, 1) if gram else None
-            return Factors(cells.context, layout, values[layout.long].copy(), values, gram=known)
-        blocks = [(b, values[layout.starts[b] : layout.starts[b + 1]]) for b in range(layout.blocks)]
-        rows = keyed(cells.context.parallelize(blocks, layout.blocks), layout.partitions).map(
-            lambda item: (item[0], tasks.starting(item[1], layout, item[0], gram)), preservesPartitioning=True
-        )
-        return _summed(cells.context, layout, rows, values[layout.long].copy(), gram)
-
-    def made(self, cells: DistributedCells, side: int, start: Start, gram: bool = False) -> Factors:
-        """Factors whose rows are made where they are needed."""
-        layout, d, dtype = cells.layouts[side], start.d, start.dtype
-        if start.rows(side, 0, 0) is None:
-            return Factors(cells.context, layout, np.zeros((len(layout.long), d), dtype))
-        if fits(layout.n, d, dtype, self.broadcast_limit):
-            whole = start.rows(side, 0, layout.n)
-            assert whole is not None
-            return self._given(cells, side, whole, gram)
-
-        def fill(block: int, _: Iterator[Any]) -> Iterator[Any]:
-            if block < layout.blocks:
-                values = start.rows(side, *layout.range_of(block))
-                assert values is not None
-                yield block, tasks.starting(values, layout, block, gram)
-
-        rows = partitions_of(cells.context, layout).mapPartitionsWithIndex(fill, preservesPartitioning=True)
-        long: list[Any] = [start.rows(side, int(p), int(p) + 1) for p in layout.long]
-        return _summed(cells.context, layout, rows, np.concatenate([np.zeros((0, d), dtype), *long]), gram)
+    def keep(self, given: CellsThere, session: DistributedSession) -> RowsThere:
+        own, other = session.factors
+        return RowsThere(self, given, (own, other), self.n_blocks, self.broadcast_limit)
 
 
 def _version(_: int) -> str:
@@ -221,12 +162,3 @@ def _is_classic(spark: Any) -> bool:
         return hasattr(spark.sparkContext, "parallelize")
     except Exception:  # Spark Connect refuses to answer, each version with an error of its own
         return False
-
-
-def _summed(context: Any, layout: Any, rows: Any, long: Array, gram: bool) -> Factors:
-    factors = Factors(context, layout, long, kept=kept(rows), depth=1)
-    if gram:
-        found = factors.rows().mapValues(lambda rows: rows.summary.gram).collect()
-        whole = [found for _, found in sorted(found, key=lambda pair: pair[0])]
-        factors.gram = sum(whole, start=gram_matrix(long, 1))
-    return factors

@@ -45,6 +45,11 @@ class Factors:
     depth: int = 0
 
     @property
+    def kind(self) -> tuple[int, np.dtype[Any]]:
+        """Columns of a row, and its type of number."""
+        return self.long.shape[1], self.long.dtype
+
+    @property
     def is_zero(self) -> bool:
         return self.values is None and self.kept is None
 

@@ -29,12 +29,10 @@ _CHAIN = 6  # half-steps made one from the other, before rows are kept twice and
 class DistributedSession:
     """A factorisation under way on a cluster. `LocalSession` says what the methods mean."""
 
-    def __init__(
-        self, problem: Problem, factors: list[Factors], solver: Solver, d: int, dtype: Any, broadcast_limit: int
-    ) -> None:
+    def __init__(self, problem: Problem, factors: list[Factors], solver: Solver, broadcast_limit: int) -> None:
         self.problem, self.solver, self.factors = problem, solver, factors
         self.cells: DistributedCells = problem.observations  # type: ignore[assignment]
-        self.d, self.dtype = d, np.dtype(dtype)
+        self.d, self.dtype = factors[0].kind
         self.broadcast_limit = broadcast_limit
         self.past: Sequence[Record] = ()
         self.callbacks: Sequence[Callback] = ()

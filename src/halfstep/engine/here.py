@@ -1,0 +1,225 @@
+"""The engine of this machine as estimators see it: input into cells, rows that a fit leaves behind and their answers.
+
+How half-steps run is `local.py`. Knows two sides and their ids, never what they stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, NoReturn
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from halfstep import _core
+from halfstep.core.cells import Observations
+from halfstep.core.initial import initial_factors
+from halfstep.core.losses import Loss
+from halfstep.core.problem import Problem, Solver
+from halfstep.data.frames import pairs_from
+from halfstep.data.ids import Index
+from halfstep.data.inputs import read_table
+from halfstep.data.pairs import ValuedPairs, read_pairs
+from halfstep.engine.local import LocalSession, gram_matrix, solve_rows, thread_count
+from halfstep.engine.protocol import Array, Cut, Decode, Scale, Start
+
+Labels = tuple[Array | None, Array | None]
+
+
+@dataclass(frozen=True, eq=False)
+class CellsHere:
+    """Cells with the ids of both sides and, where known, titles to show people."""
+
+    cells: Observations
+    ids: tuple[Index, Index]
+    labels: Labels = (None, None)
+    total_weight: float = 0.0
+    classes: Array | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.cells)
+
+    @classmethod
+    def of(cls, pairs: ValuedPairs) -> CellsHere:
+        return cls(pairs.cells, pairs.ids, total_weight=pairs.total_weight, classes=pairs.classes)
+
+
+class Apart(NamedTuple):
+    """Rows taken apart: ids (k,), factors (k, rank), bias (k,)."""
+
+    ids: NDArray[Any]
+    factors: NDArray[Any]
+    bias: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class SideHere:
+    """Rows (n, d) of one side and their ids."""
+
+    side: int
+    index: Index
+    values: Array
+
+    def whole(self) -> Array:
+        return self.values
+
+    def factors(self, cut: Cut) -> Array:
+        return self.values[:, cut.factors]
+
+    def apart(self, cut: Cut) -> Apart:
+        bias = cut.bias(self.side)
+        none = np.zeros(len(self.values), self.values.dtype)
+        return Apart(self.index.ids, self.factors(cut), none if bias is None else self.values[:, bias])
+
+
+@dataclass(frozen=True, eq=False)
+class RowsHere:
+    """Rows of both sides in this process, and the cells they were solved from."""
+
+    rows: tuple[Array, Array]
+    given: CellsHere
+
+    @property
+    def cells(self) -> Observations:
+        return self.given.cells
+
+    @property
+    def ids(self) -> tuple[Index, Index]:
+        return self.given.ids
+
+    @property
+    def labels(self) -> Labels:
+        return self.given.labels
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.cells.shape
+
+    @property
+    def sides(self) -> tuple[SideHere, SideHere]:
+        return SideHere(0, self.ids[0], self.rows[0]), SideHere(1, self.ids[1], self.rows[1])
+
+    @cached_property
+    def gram(self) -> NDArray[np.float64]:
+        """Gram matrix of side 1, computed when first needed; its bits do not depend on threads."""
+        return gram_matrix(self.rows[1], thread_count(None))
+
+    def read(self, X: Any, *, dtype: Any) -> CellsHere:
+        n = len(self.ids[1])
+        own, other = (index.name or "row" for index in self.ids)
+        shape = np.shape(X)
+        if len(shape) != 2 or shape[1] != n:
+            raise ValueError(
+                f"X has shape {shape}; it must have {n} columns, one for each fitted {other}. Rows are {own}s."
+            )
+        rows = Index.range(shape[0], own)
+        if X.count_nonzero() if sp.issparse(X) else np.any(X):
+            return CellsHere(read_table(X, dtype=dtype).observations, (rows, self.ids[1]))
+        nothing = Observations(shape, np.zeros(shape[0] + 1, np.int64), np.zeros(0, np.int32))
+        return CellsHere(nothing, (rows, self.ids[1]))
+
+    def read_values(
+        self, X: Any, y: Any, weight: Any, loss: Loss, scale: Scale, classes: Array | None, *, dtype: Any
+    ) -> CellsHere:
+        roles = (self.ids[0].name, self.ids[1].name)
+        return CellsHere.of(
+            read_pairs(X, y, weight, loss, roles, scale, dtype=dtype, known=self.ids[1], classes=classes)
+        )
+
+    def fold_in(
+        self, given: CellsHere, problem: Problem, start: Start, solver: Solver, n_threads: int | None = None
+    ) -> SideHere:
+        own = filled(start, 0, given.cells.shape[0])
+        if len(given.cells):  # rows without any stay where they start
+            solve_rows(
+                problem,
+                0,
+                own,
+                np.ascontiguousarray(self.rows[1], own.dtype),
+                solver,
+                gram=self.gram if problem.background > 0 else None,
+                n_threads=thread_count(n_threads),
+                cells=given.cells,
+            )
+        return SideHere(0, given.ids[0], own)
+
+    def scores(self, X: Any, cut: Cut, decode: Decode, column: str, n_threads: int | None = None) -> Array:
+        found = [index.find(ids) for index, ids in zip(self.ids, pairs_from(X), strict=True)]
+        (left, rows), (right, columns) = (_with_average(*side, cut) for side in zip(self.rows, found, strict=True))
+        scores = _core.pair_scores(left, right, rows, columns, n_threads=thread_count(n_threads))
+        return decode(np.asarray(scores, np.float64))
+
+    def rank_all(self, n: int, keep_seen: bool) -> NoReturn:
+        _only_there("recommend_for_all", "recommend_to_file")
+
+    def collect(self) -> NoReturn:
+        _only_there("collect", "the model itself")
+
+    def write(self, path: str, about: dict[str, Any]) -> NoReturn:
+        _only_there("write", "save")
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """Runs half-steps in this process. The result has the same bits for any number of threads."""
+
+    n_threads: int | None = None
+    distributed: ClassVar[bool] = False
+
+    def read(self, X: Any, columns: Mapping[str, Any], *, dtype: Any, splits: bool = True) -> CellsHere:
+        table = read_table(X, **columns, dtype=dtype)
+        return CellsHere(table.observations, (table.users, table.items), (table.user_labels, table.item_labels))
+
+    def read_values(
+        self,
+        X: Any,
+        y: Any,
+        weight: Any,
+        loss: Loss,
+        scale: Scale,
+        roles: tuple[str, str],
+        *,
+        dtype: Any,
+        splits: bool = True,
+    ) -> CellsHere:
+        return CellsHere.of(read_pairs(X, y, weight, loss, roles, scale, dtype=dtype))
+
+    def starts(
+        self, cells: Observations, rank: int, init: str, seeds: Sequence[int], dtype: Any
+    ) -> Iterator[tuple[list[Array], tuple[int, int]]]:
+        """Factors of both sides and the order of half-steps; see `initial_factors`."""
+        return (initial_factors(cells, rank, init, seed, dtype) for seed in seeds)
+
+    def warm(self, kept: Any, dtype: Any) -> list[Array] | None:
+        return None if kept is None else [rows.astype(dtype) for rows in kept.rows]
+
+    def open(self, problem: Problem, start: Start | list[Array], solver: Solver) -> LocalSession:
+        """Start from `start`; arrays, one (n, d) for each side, are taken over and changed."""
+        if not isinstance(start, list):
+            start = [filled(start, side, n) for side, n in enumerate(problem.observations.shape)]
+        return LocalSession(problem, start, solver, thread_count(self.n_threads))
+
+    def keep(self, given: CellsHere, session: LocalSession) -> RowsHere:
+        return RowsHere((session.factors[0], session.factors[1]), given)
+
+
+def filled(start: Start, side: int, n: int) -> Array:
+    """All n rows of a side as they start."""
+    rows = start.rows(side, 0, n)
+    return np.zeros((n, start.d), start.dtype) if rows is None else rows
+
+
+def _with_average(rows: Array, places: NDArray[np.int64], cut: Cut) -> tuple[Array, NDArray[np.int64]]:
+    """Rows and places, where an unknown id (-1) has become the place of an average row behind the others."""
+    if (places >= 0).all():
+        return np.ascontiguousarray(rows), places
+    average = cut.average(rows.mean(axis=0, dtype=np.float64)).astype(rows.dtype)
+    return np.concatenate([rows, average[None, :]]), np.where(places < 0, len(rows), places)
+
+
+def _only_there(method: str, instead: str) -> NoReturn:
+    raise RuntimeError(f"{method} is for models fitted by SparkEngine; this one is on this machine: use {instead}.")
