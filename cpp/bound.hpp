@@ -29,13 +29,14 @@ class Bound {
     h.d = columns_of(own, "own must be two-dimensional");
     expect(columns_of(other, "other must be two-dimensional") == h.d,
            "own and other must have the same number of columns");
+    expect(h.d > 0, "own and other must have columns");
     h.n_own = int64_t(own.shape(0)), h.n_other = int64_t(other.shape(0)), h.free_stop = h.d;
     h.own = hold(own), h.other = hold(other);
   }
 
   void cells(const In<int64_t>& indptr, const In<int32_t>& indices, const Values& targets, const Values& weights,
              const MaybeIn<T>& offsets) {
-    take_cells();
+    expect(!has_cells, "the cells were given already");
     expect(indptr.ndim() == 1 && int64_t(indptr.shape(0)) == h.n_own + 1,
            "indptr must have one entry more than own has rows");
     expect(indices.ndim() == 1, "indices must have one dimension");
@@ -48,12 +49,12 @@ class Bound {
     h.weights = hold(weights, n, h.weight, "weights must have one value for each cell");
     h.offsets = vector_of(offsets, n, "offsets must have one value for each cell");
     if (offsets) hold(*offsets);
-    h.indptr = hold(indptr), h.indices = hold(indices), n_cells = n;
+    h.indptr = hold(indptr), h.indices = hold(indices), n_cells = n, has_cells = true;
   }
 
   // Targets, and weights if they are an array, are (rows of own, rows of other), in the same order in memory.
   void table(const Strided<T>& targets, const TableValues& weights) {
-    take_cells();
+    expect(!has_cells, "the cells were given already");
     const Strided<T>* weighed = std::get_if<Strided<T>>(&weights);
     for (const Strided<T>* values : {&targets, weighed}) {
       if (!values) continue;
@@ -69,6 +70,7 @@ class Bound {
     expect(h.row_step == 1 || h.cell_step == 1, "a table must be contiguous along its rows or its columns");
     h.targets = hold(targets), h.weights = weighed ? hold(*weighed) : nullptr;
     if (!weighed) h.weight = T(std::get<double>(weights));
+    has_cells = true;
   }
 
   void loss(LossKind kind, LossForm form) {
@@ -121,10 +123,10 @@ class Bound {
     h.duals = hold(values);
   }
   void label(const In<T>& vector, const In<T>& targets, const In<T>& weights) {
-    h.label_vector = vector_of<T>(vector, h.d, "the label's vector must have one value for each column");
-    h.label_targets = vector_of<T>(targets, h.n_own, "the label's targets must have one value for each row");
-    h.label_weights = vector_of<T>(weights, h.n_own, "the label's weights must have one value for each row");
-    hold(vector), hold(targets), hold(weights);
+    vector_of<T>(vector, h.d, "the label's vector must have one value for each column");
+    vector_of<T>(targets, h.n_own, "the label's targets must have one value for each row");
+    vector_of<T>(weights, h.n_own, "the label's weights must have one value for each row");
+    h.label_vector = hold(vector), h.label_targets = hold(targets), h.label_weights = hold(weights);
   }
   void method(Method method, double tolerance, int max_steps, int block) {
     expect(block > 0, "block must be positive");
@@ -154,7 +156,7 @@ class Bound {
     expect_quadratic();
     expect_base();
     expect(quadratics.ndim() == 3 && int64_t(quadratics.shape(0)) == h.n_own &&
-               int(quadratics.shape(1)) == h.free() + 1 && int(quadratics.shape(2)) == h.free(),
+               int64_t(quadratics.shape(1)) == h.free() + 1 && int64_t(quadratics.shape(2)) == h.free(),
            "quadratics must be (rows of own, f + 1, f) for f free columns");
     return report(released([&] { return halfstep::finish(kernels<T>(), h, quadratics.data(), n_threads); }));
   }
@@ -176,10 +178,6 @@ class Bound {
     return hold(array);
   }
 
-  void take_cells() {
-    expect(!has_cells, "the cells were given already");
-    has_cells = true;
-  }
   void expect_cells() const {
     expect(has_cells, "there are no cells; call cells or table first");
     expect(!h.is_table() || h.loss.kind == LossKind::squared, "a table needs the squared loss");

@@ -51,9 +51,22 @@ def test_the_core_checks_what_it_is_given(fill, message):
         fill(one_row())
 
 
+def test_what_was_refused_is_not_there():
+    rows = one_row()
+    rows.penalty(1.0)
+    with pytest.raises(ValueError, match="indptr does not match indices"):
+        rows.cells(np.array([0, 3]), INDICES, 1.0, 1.0)
+    with pytest.raises(ValueError, match="there are no cells"):
+        rows.solve(False, 1)
+    rows.cells(INDPTR, INDICES, 1.0, 1.0)
+    assert rows.solve(False, 1)["failed"] == -1
+
+
 def test_sides_must_agree():
     with pytest.raises(ValueError, match="the same number of columns"):
         _core.half_step(np.zeros((1, 2)), np.ones((4, 3)))
+    with pytest.raises(ValueError, match="must have columns"):
+        _core.half_step(np.zeros((1, 0)), np.ones((4, 0)))
     with pytest.raises(ValueError, match="at most 32768 columns"):
         _core.half_step(np.zeros((0, 2**31)), np.zeros((0, 2**31)))
 

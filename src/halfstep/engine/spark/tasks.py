@@ -255,7 +255,7 @@ def finish_long(step: Step, spec: Side, quadratics: NDArray[np.float64]) -> tupl
     rows = problem.rows(0, new, none, step.solver, gram=step.gram, spectrum=step.spectrum)
     sums = rows.finish(quadratics, 1)
     if sums["failed"] >= 0:
-        sums["failed"] = step.layout.long[int(sums["failed"])]
+        sums["failed"] = int(step.layout.long[int(sums["failed"])])
     return new, sums
 
 
