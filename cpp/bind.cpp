@@ -186,22 +186,28 @@ void bind_cells(nb::module_& m) {
       "The other orientation of CSR cells in linear time; indices come out sorted: (indptr, indices, values).");
 }
 
+template <class Enum>
+void bind_enum(nb::module_& m, const char* name, const char* what,
+               std::initializer_list<std::pair<const char*, Enum>> values) {
+  nb::enum_<Enum> bound(m, name, what);
+  for (const auto& [key, value] : values) bound.value(key, value);
+}
+
 void bind_enums(nb::module_& m) {
-  nb::enum_<Method>(m, "Method", "How a row is finished; `Solver` says what each does.")
-      .value("exact", Method::exact)
-      .value("cholesky", Method::cholesky)
-      .value("dual", Method::dual)
-      .value("cg", Method::cg)
-      .value("subspace", Method::subspace);
-  nb::enum_<LossKind>(m, "LossKind", "What the core knows of a loss.")
-      .value("squared", LossKind::squared)
-      .value("plq", LossKind::plq)
-      .value("logistic", LossKind::logistic)
-      .value("bernoulli", LossKind::bernoulli)
-      .value("poisson", LossKind::poisson);
-  nb::enum_<LossForm>(m, "LossForm", "What a piecewise loss is a function of.")
-      .value("residual", LossForm::residual)
-      .value("margin", LossForm::margin);
+  bind_enum<Method>(m, "Method", "How a row is finished; `Solver` says what each does.",
+                    {{"exact", Method::exact},
+                     {"cholesky", Method::cholesky},
+                     {"dual", Method::dual},
+                     {"cg", Method::cg},
+                     {"subspace", Method::subspace}});
+  bind_enum<LossKind>(m, "LossKind", "What the core knows of a loss.",
+                      {{"squared", LossKind::squared},
+                       {"plq", LossKind::plq},
+                       {"logistic", LossKind::logistic},
+                       {"bernoulli", LossKind::bernoulli},
+                       {"poisson", LossKind::poisson}});
+  bind_enum<LossForm>(m, "LossForm", "What a piecewise loss is a function of.",
+                      {{"residual", LossForm::residual}, {"margin", LossForm::margin}});
 }
 
 }  // namespace
