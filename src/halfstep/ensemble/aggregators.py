@@ -285,7 +285,7 @@ def make_aggregator(aggregator: Any, shrinkage: float | str, probabilities: bool
         return copy.deepcopy(aggregator)  # what is learned belongs to the fit, never to a parameter
     if not (hasattr(aggregator, "fit") and hasattr(aggregator, "predict_proba")):
         raise TypeError(
-            f"aggregator={aggregator!r} must be one of {list(AGGREGATORS)}, an Aggregator, or a classifier with fit and "
-            "predict_proba"
+            f"aggregator={aggregator!r} must be one of {list(AGGREGATORS)}, an Aggregator, or a classifier with fit "
+            "and predict_proba"
         )
     return StackerAggregator(aggregator)
