@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfstep.core.arrays import Codes, Floats
-from halfstep.ensemble.predictions import check_predictions
+from halfstep.ensemble.predictions import check_predictions, check_probabilities, read_labels
 
 MAX_CLASSES = 1000
 
@@ -98,8 +98,7 @@ def _stacked_channels(P: Any, y: ArrayLike | None) -> int:
     if y is None or np.ndim(P) != 2:
         return 1
     n = len(np.asarray(y))
-    classes = check_predictions(np.zeros((n, 1)), y, max_classes=MAX_CLASSES).classes
-    k = len(classes)
+    k = len(read_labels(y, n, max_classes=MAX_CLASSES)[1])
     if k <= 2:
         return 1
     cells = np.asarray(P, np.float64)
@@ -118,13 +117,7 @@ def _read_cube(P: Floats, y: ArrayLike | None, n_classifiers: int | None, n_chan
     n, m, k = P.shape
     if k < 2:
         raise ValueError(f"P has shape {P.shape}; its last axis holds the classes, of which there must be at least 2")
-    bad = np.argwhere(~(np.isnan(P) | ((P >= 0) & (P <= 1))))
-    if len(bad):
-        i, j, c = bad[0]
-        raise ValueError(
-            f"P[{i}, {j}, {c}] = {P[i, j, c]:g} is not a probability in [0, 1] (one of {len(bad)} such cells); pass "
-            "predict_proba(X) of each classifier, or NaN for none"
-        )
+    check_probabilities(P, "predict_proba(X) of each classifier")
     if k == 2:
         data = check_predictions(P[:, :, 1], y, n_classifiers=n_classifiers)
         return InstanceRows(data.P, data.y, data.classes, 1)

@@ -15,7 +15,7 @@ from halfstep.core.arrays import Codes
 from halfstep.ensemble.fit import EnsembleFit, FittedInstances, factorise, known_of, learn
 from halfstep.ensemble.fusion import unlabelled_gains
 from halfstep.ensemble.inputs import MAX_CLASSES, InstanceRows, expand_labels, more_features, read_rows, read_tasks
-from halfstep.ensemble.predictions import check_predictions
+from halfstep.ensemble.predictions import read_labels
 from halfstep.ensemble.settings import EnsembleSettings, check_labels
 from halfstep.ensemble.table import PredictionTable, make_weights
 
@@ -106,11 +106,11 @@ def _codes(classes: NDArray[Any], y: ArrayLike, n: int) -> Codes:
         raise ValueError(f"y has shape {np.shape(y)}; it must have one label for each of {n} instances")
     known = classes.tolist()
     # With the known classes behind them the new labels are read as those of `fit` were.
-    read = check_predictions(np.zeros((n + len(known), 1)), [*labels, *known], max_classes=MAX_CLASSES)
-    if len(read.classes) != len(known):
-        strange = [label for label in read.classes.tolist() if label not in known]
+    codes, found = read_labels([*labels, *known], n + len(known), max_classes=MAX_CLASSES)
+    if len(found) != len(known):
+        strange = [label for label in found.tolist() if label not in known]
         raise ValueError(f"y has the label {strange[0]!r}, but the classes are {known}")
-    return read.y[:n]
+    return codes[:n]
 
 
 def _need_instances(fit: EnsembleFit, method: str) -> None:

@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from halfstep.core.arrays import Codes, Floats, Mask
 
-__all__ = ["CLIP", "PredictionWarning", "Predictions", "check_predictions", "expit", "logit"]
+__all__ = ["CLIP", "PredictionWarning", "Predictions", "check_predictions", "expit", "logit", "read_labels"]
 
 CLIP = 0.01
 """Probabilities are held inside [CLIP, 1 - CLIP] before a logit is taken: trees say 0 and 1 too easily."""
@@ -100,7 +100,7 @@ def check_predictions(
         hint = " It looks transposed: pass P.T." if n == n_classifiers else ""
         raise ValueError(f"P has {m} classifiers (columns), but the model was fitted with {n_classifiers}.{hint}")
     observed: Mask = ~np.isnan(cells)
-    codes, classes = _labels(y, n, m, max_classes)
+    codes, classes = read_labels(y, n, m, max_classes=max_classes)
     data = Predictions(cells, observed, codes, classes)
     _warn_empty("instance (row)", data.empty_rows, n)
     _warn_empty("classifier (column)", data.empty_columns, m)
@@ -119,17 +119,27 @@ def _cells(P: ArrayLike) -> Floats:
         raise ValueError(
             f"P has shape {cells.shape}; it must be two-dimensional, (instances, classifiers), and not empty"
         )
-    bad = np.argwhere(~(np.isnan(cells) | ((cells >= 0) & (cells <= 1))))
-    if len(bad):
-        i, j = bad[0]
-        raise ValueError(
-            f"P[{i}, {j}] = {cells[i, j]:g} is not a probability in [0, 1] (one of {len(bad)} such cells); "
-            "pass predict_proba(X)[:, 1] of each classifier, expit of its decision values, or NaN for none"
-        )
+    check_probabilities(cells, "predict_proba(X)[:, 1] of each classifier, expit of its decision values")
     return cells
 
 
-def _labels(y: ArrayLike | None, n: int, m: int, max_classes: int) -> tuple[Codes, NDArray[Any]]:
+def check_probabilities(P: Floats, instead: str) -> None:
+    """Raise unless every cell is NaN or lies in [0, 1]; `instead` is what to pass."""
+    bad = np.argwhere(~(np.isnan(P) | ((P >= 0) & (P <= 1))))
+    if len(bad):
+        raise ValueError(
+            f"P{bad[0].tolist()} = {P[tuple(bad[0])]:g} is not a probability in [0, 1] (one of {len(bad)} such cells); "
+            f"pass {instead}, or NaN for none"
+        )
+
+
+def read_labels(
+    y: ArrayLike | None, n: int, m: int | None = None, *, max_classes: int = 2
+) -> tuple[Codes, NDArray[Any]]:
+    """(n,) codes of labels, -1 where there is none, and the sorted classes; y as in `check_predictions`.
+
+    m : the classifiers, by whose number a transposed P is told apart.
+    """
     if y is None:
         return np.full(n, -1, dtype=np.int64), np.array([0, 1])
     # A list that mixes text and NaN would turn NaN into the text 'nan', so lists keep their objects.
@@ -138,9 +148,8 @@ def _labels(y: ArrayLike | None, n: int, m: int, max_classes: int) -> tuple[Code
         raise ValueError(f"y has shape {labels.shape}; it must be one-dimensional, one label for each of {n} instances")
     if len(labels) != n:
         hint = " It matches the columns: P looks transposed, pass P.T." if len(labels) == m else ""
-        raise ValueError(
-            f"y has {len(labels)} labels, but P has {n} instances (rows) and {m} classifiers (columns).{hint}"
-        )
+        of = "" if m is None else f" and {m} classifiers (columns)"
+        raise ValueError(f"y has {len(labels)} labels, but P has {n} instances (rows){of}.{hint}")
     given = _given(labels)
     known = labels[given]
     if known.dtype.kind == "O":

@@ -17,7 +17,7 @@ from halfstep.core.arrays import Floats
 from halfstep.engine.spark.moves import kept
 from halfstep.ensemble.confidence import CellWeights
 from halfstep.ensemble.inputs import InstanceRows
-from halfstep.ensemble.predictions import PredictionWarning, check_predictions
+from halfstep.ensemble.predictions import PredictionWarning, read_labels
 from halfstep.ensemble.scale import CellScale
 from halfstep.ensemble.spark import is_spark_frame
 from halfstep.ensemble.table import PredictionTable, make_table
@@ -106,18 +106,18 @@ class Labels:
                 f"column {name!r} has no label at all; a fit on a cluster learns from labelled instances of both "
                 "classes. Without labels use fit(P) on one machine, whose answer is the mean of reconstructed scores"
             )
-        read = check_predictions(np.zeros((len(values), 1)), values, max_classes=_SHOWN_LABELS)
-        if len(read.classes) > 2:
+        read, classes = read_labels(values, len(values), max_classes=_SHOWN_LABELS)
+        if len(classes) > 2:
             raise ValueError(
-                f"column {name!r} has more than two classes, such as {read.classes[:3].tolist()}; SparkEngine fuses "
+                f"column {name!r} has more than two classes, such as {classes[:3].tolist()}; SparkEngine fuses "
                 "two: fuse each class against the rest"
             )
         codes = F.lit(None).cast("double")
-        for value, code in zip(values, read.y.tolist(), strict=True):
+        for value, code in zip(values, read.tolist(), strict=True):
             if code >= 0:
                 codes = F.when(column == F.lit(value), float(code)).otherwise(codes)
-        known = sum(row["count"] for row, code in zip(counts, read.y, strict=True) if code >= 0)
-        return cls(read.classes, codes, known, sum(row["count"] for row in counts) - known)
+        known = sum(row["count"] for row, code in zip(counts, read, strict=True) if code >= 0)
+        return cls(classes, codes, known, sum(row["count"] for row in counts) - known)
 
 
 @dataclass(frozen=True, eq=False)
