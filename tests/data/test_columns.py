@@ -31,13 +31,14 @@ def test_both_doors_give_the_same_verdict_on_every_name():
         columns = {item: ["a"], user: [1]}
         expected = {"user": user, "item": item}
         assert interactions_from_frame(pd.DataFrame(columns)).names == expected
-        assert choose_columns(dict.fromkeys(RECOGNISED), list(columns)) == expected
-    for role in ("weight", "timestamp"):
-        for name in RECOGNISED[role]:
-            columns = {name: [2.0], "item": ["a"], "user": [1]}
-            expected = {"user": "user", "item": "item", role: name}
-            assert interactions_from_frame(pd.DataFrame(columns)).names == expected
-            assert read_interactions(columns).report["columns"] == expected
+        assert choose_columns(dict.fromkeys(("user", "item", "weight", "timestamp")), list(columns)) == expected
+    for name in RECOGNISED["weight"]:
+        columns = {name: [2.0], "item": ["a"], "user": [1]}
+        expected = {"user": "user", "item": "item", "weight": name}
+        assert interactions_from_frame(pd.DataFrame(columns)).names == expected
+        assert read_interactions(columns).report["columns"] == expected
+    for name in RECOGNISED["timestamp"]:  # fits have no use for times
+        assert read_interactions({name: [2.0], "item": ["a"], "user": [1]}).report["columns"]["timestamp"] == name
 
 
 @pytest.mark.parametrize("name", ["User-ID", "user.id", "USER ID", "user_id", "O*NET-SOC Code"])

@@ -33,27 +33,20 @@ def test_columns_are_detected(make):
     frame = make(DATA)
     assert is_frame(frame)
     columns = interactions_from_frame(frame)
-    assert columns.names == {
-        "user": "userId",
-        "item": "Movie_ID",
-        "weight": "Rating",
-        "timestamp": "timestamp",
-    }
+    assert columns.names == {"user": "userId", "item": "Movie_ID", "weight": "Rating"}
     users, user_rows = encode(columns.users)
     items, item_rows = encode(columns.items)
     assert users.take(user_rows).tolist() == DATA["userId"]
     assert items.take(item_rows).tolist() == DATA["Movie_ID"]
     assert columns.weights.tolist() == DATA["Rating"]
-    assert columns.timestamps.tolist() == DATA["timestamp"]
 
 
 @every_library
 def test_named_columns_win_and_false_leaves_out(make):
-    columns = interactions_from_frame(make(DATA), user="comment", item="userId", weight="Movie_ID", timestamp=False)
+    columns = interactions_from_frame(make(DATA), user="comment", item="userId", weight="Movie_ID")
     assert columns.names == {"user": "comment", "item": "userId", "weight": "Movie_ID"}
     assert columns.weights.dtype == np.float64
     assert columns.weights.tolist() == [10, 20, 30]
-    assert columns.timestamps is None
     assert interactions_from_frame(make(DATA), weight=False).weights is None
 
 
@@ -109,20 +102,6 @@ def test_weights_are_checked():
     assert weights.tolist() == [1.0, 0.0]
     single = pd.DataFrame({**base, "count": np.array([1, 2], dtype=np.float32)})
     assert interactions_from_frame(single).weights.dtype == np.float32
-
-
-def test_times_are_utc_microseconds():
-    base = {"user": [1, 2], "item": [1, 2]}
-    zoned = pd.to_datetime(["2024-01-01 01:00+01:00", "2024-01-02 01:00+01:00"])
-    expected = np.array(["2024-01-01", "2024-01-02"], dtype="datetime64[us]")
-    dates = pl.Series(["2024-01-01", "2024-01-02"]).str.to_date()
-    for frame in (pd.DataFrame({**base, "time": zoned}), pl.DataFrame({**base, "date": dates})):
-        times = interactions_from_frame(frame).timestamps
-        assert times.dtype == "datetime64[us]"
-        assert np.array_equal(times, expected)
-    for missing in ([1.0, None], [1.0, float("nan")]):
-        with pytest.raises(ValueError, match=r"1 of 2 times in column 'ts' are missing.*timestamp=False"):
-            interactions_from_frame(pl.DataFrame({**base, "ts": missing}))
 
 
 def test_what_is_a_frame():

@@ -87,7 +87,7 @@ def test_same_seed_same_bits() -> None:
 
 
 def test_bad_sizes_and_fractions() -> None:
-    with pytest.raises(ValueError, match="n_users=0 must be a whole number, 1 or more"):
+    with pytest.raises(ValueError, match="n_users=0 must be a whole number of at least 1"):
         make_implicit(0, 5, 5)
     with pytest.raises(ValueError, match=r"nnz=80 is more than half of the 10 x 10 cells.*at most 50"):
         make_implicit(10, 10, 80)

@@ -76,7 +76,7 @@ def test_filter_repeats_until_both_limits_hold(small: Interactions) -> None:
     assert kept.item_ids.tolist() == ["y"]
     assert kept.user_ids.tolist() == ["a", "b"]
     assert kept.report == {"rows": 4, "filtered_users": 1, "filtered_items": 2, "filtered_cells": 2}
-    with pytest.raises(ValueError, match="min_user=-1 must be a whole number of cells"):
+    with pytest.raises(ValueError, match="min_user=-1 must be a whole number of at least 0"):
         small.filter(min_user=-1)
 
 

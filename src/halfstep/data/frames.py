@@ -5,8 +5,7 @@ Must not know models, nor row numbers: `ids.encode` turns ids into those. `colum
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -15,20 +14,16 @@ from numpy.typing import NDArray
 from halfstep.data.columns import choose_columns, detect
 
 
-@dataclass(frozen=True)
-class Columns:
+class FrameColumns(NamedTuple):
     """Interactions as columns of equal length n.
 
-    users, items : native columns (or arrays), ready for `ids.encode`
-    weights : float32 or float64 array, finite, or None where the frame has none
-    timestamps : datetime64[us] in UTC, or numbers or text as they are; None where the frame has none
-    names : the column that was taken for each role
+    users, items : columns, ready for `ids.encode`. weights : float32 or float64 array, finite, or None where the frame
+    has none. names : the column that was taken for each role.
     """
 
-    users: Any
-    items: Any
+    users: nw.Series[Any]
+    items: nw.Series[Any]
     weights: NDArray[Any] | None
-    timestamps: NDArray[Any] | None
     names: dict[str, str]
 
 
@@ -42,25 +37,17 @@ def interactions_from_frame(
     user: str | None = None,
     item: str | None = None,
     weight: str | Literal[False] | None = None,
-    timestamp: str | Literal[False] | None = None,
-) -> Columns:
+) -> FrameColumns:
     """Pick the columns of an interaction table with n rows.
 
-    A column is named by its argument, or detected from common names (`columns.RECOGNISED`; case, "_" and spaces do
-    not matter). `weight=False` and `timestamp=False` leave a column out that would be detected. Only the
-    columns taken are collected from a lazy frame.
+    A column is named by its argument, or detected from common names (`columns.RECOGNISED`; case and marks do not
+    matter). `weight=False` leaves one out that would be detected. Of a lazy frame only these columns are collected.
     """
     table = _table(frame, "frame")
-    asked = {"user": user, "item": item, "weight": weight, "timestamp": timestamp}
-    names = choose_columns(asked, table.collect_schema().names())
+    names = choose_columns({"user": user, "item": item, "weight": weight}, table.collect_schema().names())
     eager = _collect(table.select(list(names.values())))
-    return Columns(
-        users=eager[names["user"]].to_native(),
-        items=eager[names["item"]].to_native(),
-        weights=_weights(eager[names["weight"]]) if "weight" in names else None,
-        timestamps=_times(eager[names["timestamp"]]) if "timestamp" in names else None,
-        names=names,
-    )
+    weights = _weights(eager[names["weight"]]) if "weight" in names else None
+    return FrameColumns(eager[names["user"]], eager[names["item"]], weights, names)
 
 
 def pairs_from(X: Any) -> tuple[Any, Any]:
@@ -123,17 +110,3 @@ def _weights(series: nw.Series[Any]) -> NDArray[Any]:
             f"not finite, the first at row {np.argmax(missing)}; drop those rows or fill them"
         )
     return values
-
-
-def _times(series: nw.Series[Any]) -> NDArray[Any]:
-    missing = series.is_null().to_numpy()
-    if series.dtype.is_float():
-        missing = missing | series.is_nan().fill_null(True).to_numpy()
-    if missing.any():
-        raise ValueError(
-            f"{np.count_nonzero(missing)} of {len(missing)} times in column {series.name!r} are missing, the "
-            f"first at row {np.argmax(missing)}; drop those rows, or pass timestamp=False"
-        )
-    if series.dtype in (nw.Date, nw.Datetime):
-        return series.dt.timestamp("us").to_numpy().astype("datetime64[us]")
-    return series.to_numpy()

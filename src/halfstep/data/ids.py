@@ -34,7 +34,7 @@ from halfstep.data.plain_ids import (
     split_text,
     tuples_from_lists,
 )
-from halfstep.errors import UnknownIdError, close_matches
+from halfstep.errors import UnknownIdError, close_matches, did_you_mean
 
 Kind = Literal["range", "int", "str", "object"]
 
@@ -225,10 +225,8 @@ class Index:
     def _unknown(self, wanted: Any, n_unknown: int, n_wanted: int) -> UnknownIdError:
         near = self._near(wanted)
         many = f" ({n_unknown} of the {n_wanted} given are unknown)" if n_wanted > 1 else ""
-        hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-        return UnknownIdError(
-            f"unknown {called(self.name)[:-1]} {wanted!r}{many}; there are {self._summary()}.{hint}", near
-        )
+        text = f"unknown {called(self.name)[:-1]} {wanted!r}{many}; there are {self._summary()}.{did_you_mean(near)}"
+        return UnknownIdError(text, near)
 
     def _near(self, wanted: Any) -> list[Any]:
         """Up to three known ids near `wanted`: its text as another type if known, else close texts."""

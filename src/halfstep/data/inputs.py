@@ -38,7 +38,7 @@ def read_table(
         cells = _from_matrix(X, dtype)
         return Table(cells, Index.range(cells.shape[0], "user"), Index.range(cells.shape[1], "item"))
     if is_frame(X):
-        columns = interactions_from_frame(X, user, item, weight, timestamp=False)
+        columns = interactions_from_frame(X, user, item, weight)
         users, rows = encode(columns.users, "user")
         items, cols = encode(columns.items, "item")
         values = 1.0 if columns.weights is None else columns.weights

@@ -116,7 +116,7 @@ class Names:
     def _as_id(self, name: Any, text: bool) -> Any:
         if isinstance(name, list):  # JSON has no tuples
             return tuple(name)
-        if text and self.index.kind in ("range", "int"):
+        if text and name not in self.index:
             digits = name.strip().removeprefix("-")
             return int(name) if digits.isdecimal() and len(digits) < 19 else name
         return name
@@ -194,9 +194,3 @@ def _folded(name: Any) -> str:
 def rows_by_name(index: Index, labels: NDArray[Any] | None, given: Iterable[Any]) -> NDArray[np.int64]:
     """`Names(index, labels).positions(given)`."""
     return Names(index, labels).positions(given)
-
-
-def close_labels(wanted: Any, labels: Iterable[Any]) -> list[Any]:
-    """Up to three of the labels near to `wanted`."""
-    known = np.array(list(labels), object)
-    return Names(Index.range(len(known)), known).near(wanted)

@@ -5,7 +5,6 @@ Knows files and columns. Must not know what is done with them.
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,8 +20,9 @@ from halfstep.data import files as persistence
 from halfstep.data.columns import choose_columns
 from halfstep.data.datasets._sources import read_columns
 from halfstep.data.datasets.interactions import Interactions
-from halfstep.data.names import close_labels
-from halfstep.errors import UnknownIdError, close_matches
+from halfstep.data.ids import Index
+from halfstep.data.names import Names
+from halfstep.errors import UnknownIdError, close_matches, did_you_mean
 from halfstep.kinds import load
 
 SAMPLE = "sample"
@@ -134,17 +134,9 @@ def load_model(path: Path, *kinds: str) -> Any:
 
 def find_id(text: str, ids: NDArray[Any], labels: NDArray[Any] | None, side: str) -> Any:
     """The id that people mean by `text`: an id as written, or a title, case ignored."""
-    known = ids.tolist()
-    wanted: list[Any] = [text]
-    with contextlib.suppress(ValueError):
-        wanted.append(int(text))
-    for each in wanted:
-        if each in known:
-            return each
-    titles = [] if labels is None else [str(label) for label in labels]
-    folded = [title.casefold() for title in titles] or [str(each).casefold() for each in known]
-    if text.casefold() in folded:
-        return known[folded.index(text.casefold())]
-    near = close_labels(text, titles or known)
-    hint = f" Did you mean {', '.join(map(repr, near))}?" if near else ""
-    raise UnknownIdError(f"{side} {text!r} is not in this model.{hint}", near)
+    names = Names(Index(ids, side), labels)
+    row = int(names.find([text], text=True)[0])
+    if row < 0:
+        near = names.near(text)
+        raise UnknownIdError(f"{side} {text!r} is not in this model.{did_you_mean(near)}", near)
+    return ids.tolist()[row]

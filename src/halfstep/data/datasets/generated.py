@@ -9,6 +9,8 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.special import expit
 
+from halfstep.errors import check_number
+
 FloatArray = npt.NDArray[np.float64]
 
 
@@ -37,7 +39,7 @@ def make_ratings(
     """
     rng = np.random.default_rng(random_state)
     for name, value in (("n_users", n_users), ("n_items", n_items), ("n_ratings", n_ratings), ("rank", rank)):
-        _positive(name, value)
+        check_number(name, value, at_least=1, whole=True)
     _fraction("outliers", outliers)
     matrix = make_implicit(n_users, n_items, n_ratings, random_state=rng)
     rows = np.repeat(np.arange(n_users), np.diff(matrix.indptr))
@@ -71,7 +73,7 @@ def make_implicit(
     where the matrix is dense.
     """
     for name, value in (("n_users", n_users), ("n_items", n_items), ("nnz", nnz)):
-        _positive(name, value)
+        check_number(name, value, at_least=1, whole=True)
     if nnz > n_users * n_items / 2:
         raise ValueError(
             f"nnz={nnz} is more than half of the {n_users} x {n_items} cells; a power law needs room, ask "
@@ -129,8 +131,8 @@ def make_predictions(
     y_true : (n_instances,) 0 or 1 for all
     """
     rng = np.random.default_rng(random_state)
-    _positive("n_instances", n_instances, least=4)
-    _positive("n_classifiers", n_classifiers)
+    check_number("n_instances", n_instances, at_least=4, whole=True)
+    check_number("n_classifiers", n_classifiers, at_least=1, whole=True)
     for name, value in (("missing", missing), ("labels", labels), ("positives", positives)):
         _fraction(name, value)
     regions, families = 4, 3
@@ -167,11 +169,6 @@ def _power_law(rng: np.random.Generator, size: int, draws: int, exponent: float)
     else:
         x = (low**power + uniform * (high**power - low**power)) ** (1 / power)
     return np.minimum((x - low).astype(np.int64), size - 1)
-
-
-def _positive(name: str, value: Any, least: int = 1) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{name}={value!r} must be a whole number, {least} or more")
 
 
 def _fraction(name: str, value: float) -> None:

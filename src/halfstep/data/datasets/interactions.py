@@ -6,7 +6,7 @@ Every loader returns one. Must not know any file format.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from halfstep.data.ids import Index
-from halfstep.errors import one_of, require
+from halfstep.errors import check_number, one_of, require
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -154,8 +154,7 @@ class Interactions:
         (min_user, min_item)-core, which does not depend on the order). The report counts what is left out.
         """
         for name, value in (("min_user", min_user), ("min_item", min_item)):
-            if not isinstance(value, (int, np.integer)) or value < 0:
-                raise ValueError(f"{name}={value!r} must be a whole number of cells, 0 or more")
+            check_number(name, value, at_least=0, whole=True)
         users, items = self.shape
         rows = np.repeat(np.arange(users), np.diff(self.matrix.indptr))
         columns = self.matrix.indices
@@ -177,17 +176,8 @@ class Interactions:
 
     def transpose(self) -> Interactions:
         """Items x users: rows, ids and labels change sides, timestamps follow their cells."""
-        flipped, order = _carried(self.matrix, lambda m: m.T.tocsr())
-        return replace(
-            self,
-            matrix=flipped,
-            user_ids=self.item_ids,
-            item_ids=self.user_ids,
-            user_labels=self.item_labels,
-            item_labels=self.user_labels,
-            timestamps=None if self.timestamps is None else self.timestamps[order],
-            report=dict(self.report),
-        )
+        sides = (self.item_ids, self.user_ids, self.item_labels, self.user_labels)
+        return self._moved(lambda m: m.T.tocsr(), sides, {})
 
     @property
     def T(self) -> Interactions:
@@ -197,26 +187,26 @@ class Interactions:
     def _take(self, rows: Any, columns: Any, left_out: dict[str, Any]) -> Interactions:
         rows = slice(None) if rows is None else rows
         columns = slice(None) if columns is None else columns
-        taken, order = _carried(self.matrix, lambda m: m[rows][:, columns])
+        labels = (
+            None if labels is None else labels[taken]
+            for labels, taken in ((self.user_labels, rows), (self.item_labels, columns))
+        )
+        sides = (self.user_ids[rows], self.item_ids[columns], *labels)
+        return self._moved(lambda m: m[rows][:, columns], sides, left_out)
+
+    def _moved(self, move: Callable[[Any], Any], sides: tuple[Any, ...], left_out: dict[str, Any]) -> Interactions:
+        """With the cells where `move` puts them, timestamps beside them; sides : ids and labels of both sides."""
+        places = np.arange(1, len(self) + 1, dtype=np.int64)  # from 1: a stored 0 would look like an empty cell
+        moved = sparse.csr_array(move(sparse.csr_array((places, self.matrix.indices, self.matrix.indptr), self.shape)))
+        moved.sort_indices()
+        order = moved.data - 1
         return replace(
             self,
-            matrix=taken,
-            user_ids=self.user_ids[rows],
-            item_ids=self.item_ids[columns],
-            user_labels=None if self.user_labels is None else self.user_labels[rows],
-            item_labels=None if self.item_labels is None else self.item_labels[columns],
+            **dict(zip(("user_ids", "item_ids", "user_labels", "item_labels"), sides, strict=True)),
+            matrix=sparse.csr_array((self.matrix.data[order], moved.indices, moved.indptr), moved.shape),
             timestamps=None if self.timestamps is None else self.timestamps[order],
             report={**self.report, **left_out},
         )
-
-
-def _carried(matrix: Any, move: Any) -> tuple[Any, npt.NDArray[np.int64]]:
-    """`move(matrix)` in canonical form, and for each of its cells the place it had in `matrix.data`."""
-    places = np.arange(1, matrix.nnz + 1, dtype=np.int64)  # from 1: a stored 0 would look like an empty cell
-    moved = sparse.csr_array(move(sparse.csr_array((places, matrix.indices, matrix.indptr), matrix.shape)))
-    moved.sort_indices()
-    order = moved.data - 1
-    return sparse.csr_array((matrix.data[order], moved.indices, moved.indptr), moved.shape), order
 
 
 def _spread(counts: npt.NDArray[Any]) -> str:
