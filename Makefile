@@ -80,6 +80,7 @@ format: $(VENV)/.dev    ## rewrite in place
 	@$(BIN)/ruff format .
 	@$(BIN)/clang-format -i cpp/*
 	@$(BIN)/python tools/stub.py
+	@$(BIN)/python tools/map.py
 
 clean:                  ## forget everything that was built
 	rm -rf $(VENV) build .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

@@ -15,7 +15,7 @@ from halfstep import _core
 from .tree import PACKAGE, ROOT
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-KINDS = ("loss", "confidence", "aggregator", "weighting", "endpoint", "loader")
+KINDS = ("loss", "confidence", "aggregator", "weighting", "endpoint", "loader", "back end")
 
 # An editable install finds the package by a hook of its own; the copy must win.
 RUN = """

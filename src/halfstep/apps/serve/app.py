@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
@@ -23,7 +22,6 @@ from halfstep.apps.serve.replies import add_handlers
 from halfstep.apps.serve.settings import Settings
 from halfstep.apps.serve.store import Store
 
-STATIC = Path(__file__).parent / "static"
 WORKER = "HALFSTEP_SERVE_WORKER"  # model path and settings of a worker process
 
 
@@ -54,7 +52,7 @@ def create_app(model_path: str | os.PathLike[str], **options: Any) -> FastAPI:
     )
     for router in (routes_ranking.router, routes_values.ratings, routes_values.ensemble, routes_service.router):
         app.include_router(router)
-    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.mount("/static", StaticFiles(directory=routes_service.STATIC), name="static")
     add_handlers(app)
     app.state.settings = settings
     app.state.store = store

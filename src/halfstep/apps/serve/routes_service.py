@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -15,16 +16,17 @@ from halfstep.apps.serve.problems import Refusal
 from halfstep.apps.serve.replies import PROBLEMS, current, reply
 
 router = APIRouter(tags=["service"])
+STATIC = Path(__file__).parent / "static"
 
 
 @router.get("/", include_in_schema=False)
-async def explorer(request: Request) -> Response:
-    return FileResponse(_static(request, "index.html"))
+async def explorer() -> Response:
+    return FileResponse(STATIC / "index.html")
 
 
 @router.get("/docs", include_in_schema=False)
-async def docs(request: Request) -> Response:
-    return FileResponse(_static(request, "docs.html"))
+async def docs() -> Response:
+    return FileResponse(STATIC / "docs.html")
 
 
 @router.get("/health", response_model=s.State)
@@ -84,12 +86,6 @@ async def reload(request: Request) -> Response:
         raise Refusal(409, "the file cannot be used, the log says why; the old model stays in service")
     served = current(request)
     return reply({"reloaded": True, "kind": served.kind, "loaded_at": served.loaded_at})
-
-
-def _static(request: Request, name: str) -> Any:
-    from halfstep.apps.serve.app import STATIC
-
-    return STATIC / name
 
 
 def _plain(value: Any) -> Any:

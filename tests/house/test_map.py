@@ -1,0 +1,95 @@
+"""docs/design.md is the map: it names every file, and its paths lead through functions that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from importlib.util import module_from_spec, spec_from_file_location
+
+import pytest
+
+from .tree import PACKAGE, ROOT
+
+TEXT = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+LONGEST = {"WALS": 15, "PLQMF": 15, "CFEnsemble": 20, "CFEnsembleCV": 20}
+
+
+def section(title: str) -> str:
+    """What stands under a heading, up to the next one of its level."""
+    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL)
+    assert found, f"docs/design.md has no section {title!r}"
+    return found[1]
+
+
+def named() -> list[str]:
+    """Files of the tables: a heading `folder/`, names in the first column below it; a name with a slash is a folder."""
+    found = []
+    for part in re.split("^### ", section("Every file"), flags=re.MULTILINE)[1:]:
+        folder = re.match(r"`([\w/]+/)`", part)
+        assert folder, f"a table of files has no folder: {part[:60]!r}"
+        for line in part.splitlines():
+            if line.startswith("| `"):
+                found += [folder[1] + name for name in re.findall(r"`([^`]+)`", line.split(" | ")[0])]
+    return found
+
+
+def tree() -> set[str]:
+    """Files that are kept: of the package, and of the core."""
+    files = {path for folder in (PACKAGE, ROOT / "cpp") for path in folder.rglob("*") if path.is_file()}
+    left_out = {".so", ".pyc", ".typed"}
+    return {str(path.relative_to(ROOT)) for path in files if path.suffix not in left_out}
+
+
+def test_the_map_names_every_file_once():
+    names = named()
+    folders = tuple(name for name in names if name.endswith("/"))
+    files = {file for file in tree() if not file.startswith(folders)} if folders else tree()
+    assert sorted(set(names) - set(folders) - files) == [], "these are named and not there"
+    assert sorted(files - set(names)) == [], "these are there and not named"
+    assert sorted(name for name in set(names) if names.count(name) > 1) == []
+
+
+def test_the_map_says_of_a_file_what_the_file_says_itself():
+    found = spec_from_file_location("map", ROOT / "tools" / "map.py")
+    assert found
+    assert found.loader
+    tool = module_from_spec(found)
+    found.loader.exec_module(tool)
+    assert section("Every file") == tool.written(), "run `python tools/map.py`"
+
+
+def paths() -> dict[str, list[tuple[str, str]]]:
+    """The hops of each family: file and function."""
+    found = {}
+    for part in re.split("^### ", section("The path of a cell"), flags=re.MULTILINE)[1:]:
+        hops = re.findall(r"^\d+\. `([\w/.]+): ([\w.]+)`", part, re.MULTILINE)
+        assert len(hops) == len(re.findall(r"^\d+\. ", part, re.MULTILINE)), "a hop is `file: function`"
+        found[part.split()[0].strip("`")] = hops
+    return found
+
+
+@pytest.mark.parametrize("family", LONGEST)
+def test_the_path_of_a_cell_is_short(family):
+    assert 5 <= len(paths()[family]) <= LONGEST[family]
+
+
+@pytest.mark.parametrize(("family", "file", "name"), [(f, *hop) for f, hops in paths().items() for hop in hops])
+def test_every_hop_exists(family, file, name):
+    path = (ROOT if file.startswith("cpp/") else PACKAGE) / file
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        assert defined(ast.parse(text), name.split(".")), f"{file} has no {name}"
+    else:
+        assert re.search(rf"\b{name.rpartition('.')[2]}\b *[<(]", text), f"{file} has no {name}"
+
+
+def defined(tree: ast.AST, names: list[str]) -> bool:
+    """Whether a class or function of that name stands in a tree, with the rest of the names inside."""
+    if not names:
+        return True
+    kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    return any(
+        defined(node, names[1:])
+        for node in ast.iter_child_nodes(tree)
+        if isinstance(node, kinds) and node.name == names[0]
+    )
