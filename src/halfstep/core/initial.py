@@ -32,35 +32,23 @@ def initial_scale(init: str, d: int) -> float:
     return 0.1 / np.sqrt(d) if init == "scaled" else 0.1
 
 
-def initial_factors(
-    observations: Observations, rank: int, init: str, seed: int, dtype: Any
-) -> tuple[list[NDArray[Any]], tuple[int, int]]:
-    """Factors of both sides and the order of half-steps of a sweep.
+@dataclass(frozen=True)
+class OneSideAtRandom:
+    """A start with one side filled at random, row by row from the seed, and the other at zero."""
 
-    The small side is filled and the large one, left at zero, is solved first: that ends lower than the other way round.
-    "svd" fills the small side with the singular vectors of the weighted targets, scaled by the roots of their values.
-    """
-    n, m = observations.shape
-    small = 0 if n <= m else 1
-    size = min(n, m)
-    if init == "svd" and rank < size:
-        filled = _singular(observations, small, rank, seed).astype(dtype)
-    else:  # a rank that no truncated SVD reaches starts at random
-        scale = initial_scale("scaled" if init == "svd" else init, rank)
-        filled = random_rows(seed, small, 0, size, rank, dtype) * np.asarray(scale, dtype)
-    factors = [np.zeros((n, rank), dtype), np.zeros((m, rank), dtype)]
-    factors[small] = np.ascontiguousarray(filled)
-    return factors, (1 - small, small)
+    side: int
+    d: int
+    scale: float
+    seed: int
+    dtype: Any
 
-
-def _singular(observations: Observations, side: int, rank: int, seed: int) -> NDArray[np.float64]:
-    from sklearn.utils.extmath import randomized_svd
-
-    matrix = observations.to_csr()
-    matrix.data = matrix.data * np.asarray(observations.targets, np.float32)
-    left, values, right = randomized_svd(matrix, n_components=rank, random_state=seed % 2**32)
-    vectors = left if side == 0 else right.T
-    return np.asarray(vectors * np.sqrt(values), np.float64)
+    def rows(self, side: int, first: int, last: int) -> NDArray[Any] | None:
+        """Any range of rows of a side; None where all are zero."""
+        if side != self.side:
+            return None
+        rows = random_rows(self.seed, side, first, last, self.d, self.dtype)
+        rows *= np.asarray(self.scale, self.dtype)
+        return rows
 
 
 @dataclass(frozen=True)
@@ -72,6 +60,49 @@ class AtZero:
 
     def rows(self, side: int, first: int, last: int) -> None:
         return None
+
+
+def random_start(
+    shape: tuple[int, int], rank: int, init: str, seed: int, dtype: Any
+) -> tuple[OneSideAtRandom, tuple[int, int]]:
+    """Where factors start, and the order of half-steps of a sweep.
+
+    The small side is filled and the large one, left at zero, is solved first: that ends lower than the other way round.
+    """
+    small = 0 if shape[0] <= shape[1] else 1
+    scale = float(initial_scale(init, rank))
+    return OneSideAtRandom(small, rank, scale, seed, np.dtype(dtype)), (1 - small, small)
+
+
+def initial_factors(
+    observations: Observations, rank: int, init: str, seed: int, dtype: Any
+) -> tuple[list[NDArray[Any]], tuple[int, int]]:
+    """Factors of both sides as `random_start` has them.
+
+    "svd" fills the small side with the singular vectors of the weighted targets, scaled by the roots of their values.
+    """
+    shape = observations.shape
+    start, order = random_start(shape, rank, "scaled" if init == "svd" else init, seed, dtype)
+    factors = [all_rows(start, side, n) for side, n in enumerate(shape)]
+    if init == "svd" and rank < min(shape):  # a rank that no truncated SVD reaches starts at random
+        factors[start.side] = np.ascontiguousarray(_singular(observations, start.side, rank, seed).astype(dtype))
+    return factors, order
+
+
+def all_rows(start: Any, side: int, n: int) -> NDArray[Any]:
+    """All n rows of a side as they start."""
+    rows: NDArray[Any] | None = start.rows(side, 0, n)
+    return np.zeros((n, start.d), start.dtype) if rows is None else rows
+
+
+def _singular(observations: Observations, side: int, rank: int, seed: int) -> NDArray[np.float64]:
+    from sklearn.utils.extmath import randomized_svd
+
+    matrix = observations.to_csr()
+    matrix.data = matrix.data * np.asarray(observations.targets, np.float32)
+    left, values, right = randomized_svd(matrix, n_components=rank, random_state=seed % 2**32)
+    vectors = left if side == 0 else right.T
+    return np.asarray(vectors * np.sqrt(values), np.float64)
 
 
 def seed_from(random_state: Any) -> int:

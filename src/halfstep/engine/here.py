@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from halfstep import _core
 from halfstep.core.cells import Observations
-from halfstep.core.initial import initial_factors
+from halfstep.core.initial import all_rows, initial_factors
 from halfstep.core.losses import Loss
 from halfstep.core.problem import Problem, Solver
 from halfstep.data.frames import pairs_from
@@ -133,7 +133,7 @@ class RowsHere:
     def fold_in(
         self, given: CellsHere, problem: Problem, start: Start, solver: Solver, n_threads: int | None = None
     ) -> SideHere:
-        own = filled(start, 0, given.cells.shape[0])
+        own = all_rows(start, 0, given.cells.shape[0])
         if len(given.cells):  # rows without any stay where they start
             solve_rows(
                 problem,
@@ -200,17 +200,11 @@ class LocalEngine:
     def open(self, problem: Problem, start: Start | list[Array], solver: Solver) -> LocalSession:
         """Start from `start`; arrays, one (n, d) for each side, are taken over and changed."""
         if not isinstance(start, list):
-            start = [filled(start, side, n) for side, n in enumerate(problem.observations.shape)]
+            start = [all_rows(start, side, n) for side, n in enumerate(problem.observations.shape)]
         return LocalSession(problem, start, solver, thread_count(self.n_threads))
 
     def keep(self, given: CellsHere, session: LocalSession) -> RowsHere:
         return RowsHere((session.factors[0], session.factors[1]), given)
-
-
-def filled(start: Start, side: int, n: int) -> Array:
-    """All n rows of a side as they start."""
-    rows = start.rows(side, 0, n)
-    return np.zeros((n, start.d), start.dtype) if rows is None else rows
 
 
 def _with_average(rows: Array, places: NDArray[np.int64], cut: Cut) -> tuple[Array, NDArray[np.int64]]:

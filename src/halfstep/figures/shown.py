@@ -136,6 +136,7 @@ class ShownRatings(ShownRows):
     """Figures of a factorisation of ratings."""
 
     loss: Any
+    fitted_: Any
     user_bias_: NDArray[Any]
     item_bias_: NDArray[Any]
 
@@ -176,7 +177,7 @@ def ratings_to_judge(model: ShownRatings, pairs: Any, y: ArrayLike | None) -> tu
 
 def fitted_ratings(model: ShownRatings) -> tuple[Any, Any]:
     """Pairs and targets of the fit, or (None, None) for a model that came from a file."""
-    cells = model._cells  # type: ignore[attr-defined]
+    cells = model.fitted_.cells
     if not isinstance(cells.targets, np.ndarray):
         return None, None
     users, items = np.repeat(np.arange(cells.shape[0]), cells.counts), cells.indices

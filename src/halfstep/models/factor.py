@@ -250,20 +250,6 @@ class FactorModel(BaseEstimator, ABC, Generic[Fit]):
         """What else a file keeps, in terms of JSON."""
         return {"history": self.history_, "objective": self.objective_, "converged": self.converged_}
 
-    # TEMPORARY: until apps read `fitted_`
-    _users = FromFit[Any]("users")
-    _items = FromFit[Any]("items")
-    _cells = FromFit[Any]("cells")
-
-    def _table(self) -> Any:
-        return self._fit().table
-
-    def _seen_rows(self, rows: Any) -> Any:
-        return self.seen(rows)
-
-    def _scoring_rows(self) -> Any:
-        return self._fit().rows
-
 
 def _stored_loss(loss: losses.Loss) -> dict[str, Any]:
     stored = loss.to_dict()

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from halfstep import _core
+from halfstep.core import losses
 from halfstep.core.initial import BLOCK_ROWS
-from halfstep.errors import check_number
+from halfstep.engine.local import thread_count
+from halfstep.errors import check_number, one_of
 
 GRAM_SHARE, GRAM_PARTS = (
     16384,
@@ -40,24 +45,32 @@ class MemoryEstimate:
         return "\n".join(f"{name:<38}{_readable(size):>10}" for name, size in rows)
 
 
-def fit_memory(
+def estimate_memory(
     n_users: int,
     n_items: int,
     nnz: int,
-    rank: int,
+    rank: int = 64,
     *,
-    itemsize: int,
-    weighted: bool,
-    copied: bool,
-    duals: bool,
-    n_init: int,
-    n_threads: int,
+    dtype: str = "float32",
+    weighted: bool = True,
+    copied: bool = False,
+    loss: Any = "squared",
+    n_init: int = 1,
+    n_threads: int | None = None,
 ) -> MemoryEstimate:
-    """The phases of a fit to a CSR matrix of `nnz` cells; `WALS.estimate_memory` says what the arguments mean."""
+    """Bytes that `fit` to a CSR matrix of `nnz` stored cells needs at its peak, beyond that matrix; itemised.
+
+    weighted : the weights differ. Weights that are all the same are kept as one number.
+    copied : the matrix is not a CSR of `dtype` with int32 indices, sorted and without repeated cells, so the fit
+        makes one of it.
+    Frames need more than this while their ids are numbered.
+    """
     for name, value in (("n_users", n_users), ("n_items", n_items), ("nnz", nnz), ("rank", rank), ("n_init", n_init)):
         check_number(name, value, at_least=1, whole=True)
     if nnz > n_users * n_items:
         raise ValueError(f"nnz={nnz:,} cells do not fit into {n_users:,} users x {n_items:,} items.")
+    one_of("dtype", dtype, ("float32", "float64"))
+    itemsize, workers = np.dtype(dtype).itemsize, thread_count(n_threads)
     rows, small, large = n_users + n_items, min(n_users, n_items), max(n_users, n_items)
     cell = 4 + (itemsize if weighted else 0)
     ours = {
@@ -73,10 +86,10 @@ def fit_memory(
         **ours,
         "factors": rows * rank * itemsize,
         "counts and penalties of rows": rows * (8 + 8 + itemsize),
-        "scratch of the workers": (n_threads * worker + chunks) * itemsize,
+        "scratch of the workers": (workers * worker + chunks) * itemsize,
         "Gram matrices": (gram_parts + 4) * 8 * rank**2,
     }
-    if duals:
+    if losses.get(loss).keeps_duals:
         sweeps["dual variables of cells"] = 2 * nnz * itemsize
     start = {
         **ours,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -19,7 +19,7 @@ from halfstep.data.files import Saved
 from halfstep.data.pairs import checked_weights, same_length
 from halfstep.data.tables import Table, pattern_from_saved
 from halfstep.engine import Outcome, Problem, Solver
-from halfstep.engine.protocol import KeptSide
+from halfstep.engine.protocol import Engine, KeptSide
 from halfstep.errors import check_number
 from halfstep.figures.shown import ShownRatings
 from halfstep.models.answers import Ranking
@@ -63,6 +63,7 @@ def _is_logistic(model: PLQMF) -> bool:
     return isinstance(model._loss(), losses.Logistic)
 
 
+@dataclass(eq=False, repr=False)
 class PLQMF(ShownRatings, FactorModel[RatingFit]):
     """Factorise the values of (user, item) pairs under a piecewise linear-quadratic or smooth loss.
 
@@ -105,6 +106,27 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
     objective_, n_iter_, converged_, C_, rho_ : the last objective, sweeps made, whether `tol` was reached, the penalty.
     """
 
+    rank: int = 10
+    loss: Any = "squared"
+    C: float | None = None
+    rho: float | None = None
+    _: KW_ONLY
+    reg_user: float | None = None
+    reg_item: float | None = None
+    biases: bool = True
+    nonnegative: bool = False
+    max_iter: int = 30
+    tol: float = 1e-4
+    row_tol: float | None = None
+    init_scale: float = 0.1
+    dtype: str = "float32"
+    n_threads: int | None = None
+    random_state: Any = None
+    max_seconds: float | None = None
+    callbacks: Sequence[Callback] = ()
+    engine: Engine | None = None
+    verbose: int = 0
+
     user_bias_ = FromFit[NDArray[Any]]("user_bias")
     item_bias_ = FromFit[NDArray[Any]]("item_bias")
     C_ = FromFit[float]("C")
@@ -112,49 +134,6 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
     _kind = "PLQMF"
     _tensors = ("user_rows", "item_rows")
     _saved_table = staticmethod(pattern_from_saved)
-
-    def __init__(
-        self,
-        rank: int = 10,
-        loss: Any = "squared",
-        C: float | None = None,
-        rho: float | None = None,
-        *,
-        reg_user: float | None = None,
-        reg_item: float | None = None,
-        biases: bool = True,
-        nonnegative: bool = False,
-        max_iter: int = 30,
-        tol: float = 1e-4,
-        row_tol: float | None = None,
-        init_scale: float = 0.1,
-        dtype: str = "float32",
-        n_threads: int | None = None,
-        random_state: Any = None,
-        max_seconds: float | None = None,
-        callbacks: Sequence[Callback] = (),
-        engine: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.rank = rank
-        self.loss = loss
-        self.C = C
-        self.rho = rho
-        self.reg_user = reg_user
-        self.reg_item = reg_item
-        self.biases = biases
-        self.nonnegative = nonnegative
-        self.max_iter = max_iter
-        self.tol = tol
-        self.row_tol = row_tol
-        self.init_scale = init_scale
-        self.dtype = dtype
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.max_seconds = max_seconds
-        self.callbacks = callbacks
-        self.engine = engine
-        self.verbose = verbose
 
     @property
     def classes_(self) -> NDArray[Any]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from halfstep.core import losses
 from halfstep.core.cells import Observations
 from halfstep.core.initial import INITS, AtZero, seed_from
 from halfstep.core.loop import Callback, Record, Session, measure
@@ -27,12 +27,13 @@ from halfstep.models.answers import Explanation, Ranking
 from halfstep.models.factor import FactorModel
 from halfstep.models.fitted import FactorFit
 from halfstep.models.fold_in import average_of, explained, somebody_with
-from halfstep.models.memory import MemoryEstimate, fit_memory
+from halfstep.models.memory import estimate_memory
 from halfstep.models.recommend import top_k
 
 __all__ = ["WALS", "Explanation", "Ranking"]
 
 
+@dataclass(eq=False, repr=False)
 class WALS(ShownRecommender, FactorModel[FactorFit]):
     """Weighted alternating least squares for implicit feedback; users x items.
 
@@ -73,50 +74,29 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
     objective_, n_iter_, converged_ : the last objective, sweeps made, whether `tol` was reached.
     """
 
+    rank: int = 64
+    background: float = 0.05
+    reg: float = 0.01
+    reg_scaling: str | float = 1.0
+    _: KW_ONLY
+    loss: Any = "squared"
+    max_iter: int = 15
+    tol: float = 1e-4
+    solver: str = "exact"
+    init: str = "scaled"
+    n_init: int = 1
+    warm_start: bool = False
+    dtype: str = "float32"
+    n_threads: int | None = None
+    random_state: Any = None
+    max_seconds: float | None = None
+    callbacks: Sequence[Callback] = ()
+    engine: Engine | None = None
+    verbose: int = 0
+
     _kind = "WALS"
     _tensors = ("user_factors", "item_factors")
     _saved_table = staticmethod(from_saved)
-
-    def __init__(
-        self,
-        rank: int = 64,
-        background: float = 0.05,
-        reg: float = 0.01,
-        reg_scaling: str | float = 1.0,
-        *,
-        loss: Any = "squared",
-        max_iter: int = 15,
-        tol: float = 1e-4,
-        solver: str = "exact",
-        init: str = "scaled",
-        n_init: int = 1,
-        warm_start: bool = False,
-        dtype: str = "float32",
-        n_threads: int | None = None,
-        random_state: Any = None,
-        max_seconds: float | None = None,
-        callbacks: Sequence[Callback] = (),
-        engine: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.rank = rank
-        self.background = background
-        self.reg = reg
-        self.reg_scaling = reg_scaling
-        self.loss = loss
-        self.max_iter = max_iter
-        self.tol = tol
-        self.solver = solver
-        self.init = init
-        self.n_init = n_init
-        self.warm_start = warm_start
-        self.dtype = dtype
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.max_seconds = max_seconds
-        self.callbacks = callbacks
-        self.engine = engine
-        self.verbose = verbose
 
     # ------------------------------------------------------------------ fitting
 
@@ -267,40 +247,7 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
         ranked = self.rank_items(self.seen(rows), 10, rows)
         return float(np.mean(ndcg_at_k(ranked, held_out[rows], 10)))
 
-    @staticmethod
-    def estimate_memory(
-        n_users: int,
-        n_items: int,
-        nnz: int,
-        rank: int = 64,
-        *,
-        dtype: str = "float32",
-        weighted: bool = True,
-        copied: bool = False,
-        loss: Any = "squared",
-        n_init: int = 1,
-        n_threads: int | None = None,
-    ) -> MemoryEstimate:
-        """Bytes that `fit` to a CSR matrix of `nnz` stored cells needs at its peak, beyond that matrix; itemised.
-
-        weighted : the weights differ. Weights that are all the same are kept as one number.
-        copied : the matrix is not a CSR of `dtype` with int32 indices, sorted and without repeated cells, so the fit
-            makes one of it.
-        Frames need more than this while their ids are numbered.
-        """
-        one_of("dtype", dtype, ("float32", "float64"))
-        return fit_memory(
-            n_users,
-            n_items,
-            nnz,
-            rank,
-            itemsize=np.dtype(dtype).itemsize,
-            weighted=weighted,
-            copied=copied,
-            duals=losses.get(loss).keeps_duals,
-            n_init=n_init,
-            n_threads=thread_count(n_threads),
-        )
+    estimate_memory = staticmethod(estimate_memory)
 
     # ------------------------------------------------------------------ the composition
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from halfstep.apps.report.charts import estimates, histogram, point_map
 from halfstep.apps.report.page import Block, Facts, Note, Section, Table
+from halfstep.core import losses
 from halfstep.figures.plane import flat_map
 from halfstep.figures.views import cell_counts, highest_and_lowest, mean_scores, titles
 
@@ -124,7 +125,7 @@ def _named(model: Any, ids: Any) -> list[str]:
 
 
 def _reasons(model: Any, user: Any, items: Any) -> list[str]:
-    if not model._loss().is_quadratic:  # contributions only add up under the squared loss
+    if not losses.get(model.loss).is_quadratic:  # contributions only add up under the squared loss
         return ["–"] * len(items)
     out = []
     for item in items:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from halfstep.apps.serve.names import NamesAsked
 from halfstep.apps.serve.problems import FieldError, Refusal, at_most
 from halfstep.apps.serve.settings import Settings
+from halfstep.core import losses
 from halfstep.figures.plane import LatentMap
 from halfstep.figures.views import cell_counts
 from halfstep.models.recommend import top_k
@@ -29,9 +30,9 @@ class RankingAnswers:
         self.model = model
         self.settings = settings
         activity, self.popularity = cell_counts(model.seen, (len(model.user_ids_), len(model.item_ids_)))
-        self._scoring = model._scoring_rows()  # rows whose dot products are the scores, biases included
-        self.users = NamesAsked(model._users, model.user_labels_, activity, settings.user_name)
-        self.items = NamesAsked(model._items, model.item_labels_, self.popularity, settings.item_name)
+        self._scoring = model.fitted_.rows  # rows whose dot products are the scores, biases included
+        self.users = NamesAsked(model.fitted_.users, model.user_labels_, activity, settings.user_name)
+        self.items = NamesAsked(model.fitted_.items, model.item_labels_, self.popularity, settings.item_name)
 
     @property
     def folds_items(self) -> bool:
@@ -40,7 +41,7 @@ class RankingAnswers:
 
     @property
     def can_explain(self) -> bool:
-        return self.folds_items and hasattr(self.model, "explain") and self.model._loss().is_quadratic
+        return self.folds_items and hasattr(self.model, "explain") and losses.get(self.model.loss).is_quadratic
 
     def cost(self, rows: int = 1) -> int:
         """Multiply-adds to score every item for so many rows."""

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn
 
-import numpy as np
-
 from halfstep._version import __version__
-from halfstep.core.initial import initial_scale
+from halfstep.core.initial import OneSideAtRandom, random_start
 from halfstep.core.losses import Loss
 from halfstep.core.problem import Problem, Solver
 from halfstep.engine.protocol import Scale, Start
@@ -18,7 +16,7 @@ from halfstep.engine.spark.checkpoint import Checkpoints, fingerprint_of
 from halfstep.engine.spark.factors import Factors
 from halfstep.engine.spark.reading import CellsThere, encoded, read_cells
 from halfstep.engine.spark.session import DistributedSession
-from halfstep.engine.spark.starting import OneSideAtRandom, Placing
+from halfstep.engine.spark.starting import Placing
 from halfstep.engine.spark.there import RowsThere
 from halfstep.errors import check_number, require
 
@@ -127,10 +125,7 @@ class SparkEngine:
                 f"n_init={len(seeds)} does not go with checkpoints: one folder holds the sweeps of one start. "
                 "Use n_init=1, or an engine without checkpoint."
             )
-        n, m = cells.shape
-        small = 0 if n <= m else 1
-        scale = float(initial_scale(init, rank))
-        return ((OneSideAtRandom(small, rank, scale, seed, np.dtype(dtype)), (1 - small, small)) for seed in seeds)
+        return (random_start(cells.shape, rank, init, seed, dtype) for seed in seeds)
 
     def warm(self, kept: Any, dtype: Any) -> NoReturn:
         raise ValueError("warm_start=True is not for SparkEngine; it has checkpoint= and resume=True.")

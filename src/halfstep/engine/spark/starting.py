@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from halfstep.core.initial import random_rows
 from halfstep.engine.local import gram_matrix
 from halfstep.engine.protocol import Start
 from halfstep.engine.spark import tasks
@@ -18,23 +17,6 @@ from halfstep.engine.spark.layout import Layout
 from halfstep.engine.spark.moves import kept, keyed
 from halfstep.engine.spark.session import fits
 from halfstep.engine.spark.tasks import Array
-
-
-@dataclass(frozen=True)
-class OneSideAtRandom:
-    """One side filled at random, row by row from the seed; the other at zero."""
-
-    side: int
-    d: int
-    scale: float
-    seed: int
-    dtype: Any
-
-    def rows(self, side: int, first: int, last: int) -> Array | None:
-        if side != self.side:
-            return None
-        rows: Array = random_rows(self.seed, side, first, last, self.d, self.dtype) * np.asarray(self.scale, self.dtype)
-        return rows
 
 
 @dataclass(frozen=True)
