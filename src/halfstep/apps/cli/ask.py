@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from halfstep.apps.cli.sources import ModelFile, find_id, load_model
@@ -62,12 +61,10 @@ def recommend(
         ranking = fitted.recommend_for(having, n, how=how, **options)
         records = _ranked(fitted, ranking, {"items": having} if why and how == "fold_in" else None)
     for each in user or []:
-        id = find_id(each, fitted.user_ids_, fitted.user_labels_, "user")
+        id, title = find_id(fitted, "user", each)
         ranking = fitted.recommend(id, n, **options)
         ranked = _ranked(fitted, ranking, {"user": id} if why else None)
-        records += [
-            {"user": title(id, fitted.user_ids_, fitted.user_labels_)} | r if len(user or []) > 1 else r for r in ranked
-        ]
+        records += [{"user": title} | r for r in ranked] if len(user or []) > 1 else ranked
     emit(records, title="Recommended", as_json=as_json, output=output)
 
 
@@ -90,12 +87,10 @@ def similar(
         raise typer.BadParameter("give one of --item and --user")
     fitted = load_model(model, "WALS")
     if item is not None:
-        ids, labels = fitted.item_ids_, fitted.item_labels_
-        ranking = fitted.similar_items(find_id(item, ids, labels, "item"), n)
+        ranking = fitted.similar_items(find_id(fitted, "item", item)[0], n)
     else:
-        ids, labels = fitted.user_ids_, fitted.user_labels_
-        ranking = fitted.similar_users(find_id(str(user), ids, labels, "user"), n)
-    emit(_rows(ranking, ids, labels, "similarity"), title=f"Like {item or user}", as_json=as_json, output=output)
+        ranking = fitted.similar_users(find_id(fitted, "user", str(user))[0], n)
+    emit(_rows(ranking, "similarity"), title=f"Like {item or user}", as_json=as_json, output=output)
 
 
 @guarded
@@ -116,49 +111,40 @@ def explain(
     if (user is None) == (items is None):
         raise typer.BadParameter("give one of --user and --items")
     fitted = load_model(model, "WALS")
-    wanted = find_id(item, fitted.item_ids_, fitted.item_labels_, "item")
+    wanted, _ = find_id(fitted, "item", item)
     if user is not None:
-        reason = fitted.explain(find_id(user, fitted.user_ids_, fitted.user_labels_, "user"), wanted)
+        reason = fitted.explain(find_id(fitted, "user", user)[0], wanted)
     else:
         reason = fitted.explain(items=_items(fitted, items), item=wanted)
     say(f"score {reason.score:.4f}, the sum of the contributions")
-    records = [
-        {**named(id, fitted.item_ids_, fitted.item_labels_), "contribution": value}
-        for id, value in zip(reason.ids.tolist(), reason.contributions, strict=True)
-    ]
+    pairs = zip(named(reason), reason.contributions, strict=True)
+    records = [{**name, "contribution": value} for name, value in pairs]
     emit(records, title=f"Why {item}", as_json=as_json, output=output)
 
 
-def title(id: Any, ids: Any, labels: Any) -> Any:
-    """The title of an id where the model has titles, else the id."""
-    return id if labels is None else str(labels[int(np.flatnonzero(ids == id)[0])])
+def named(answer: Any, most: int | None = None) -> Records:
+    """The columns that name the ids of an answer: the title where there is one, and the id where it differs."""
+    ids = answer.ids[:most].tolist()
+    if answer.labels is None:
+        return [{"item": id} for id in ids]
+    titles = map(str, answer.labels[:most].tolist())
+    return [{"item": t} | ({} if t == id else {"id": id}) for t, id in zip(titles, ids, strict=True)]
 
 
-def named(id: Any, ids: Any, labels: Any) -> dict[str, Any]:
-    """The columns that name an item: its id, and its title where there is one that differs."""
-    if labels is None:
-        return {"item": id}
-    shown = title(id, ids, labels)
-    return {"item": shown} if shown == id else {"item": shown, "id": id}
-
-
-def _rows(ranking: Any, ids: Any, labels: Any, score: str) -> Records:
-    pairs = zip(ranking.ids.tolist(), ranking.scores, strict=True)
-    return [{"rank": k, **named(id, ids, labels), score: value} for k, (id, value) in enumerate(pairs, 1)]
+def _rows(ranking: Any, score: str) -> Records:
+    pairs = zip(named(ranking), ranking.scores, strict=True)
+    return [{"rank": k, **name, score: value} for k, (name, value) in enumerate(pairs, 1)]
 
 
 def _ranked(fitted: Any, ranking: Any, whose: dict[str, Any] | None) -> Records:
-    records = _rows(ranking, fitted.item_ids_, fitted.item_labels_, "score")
-    if whose is not None:
-        for record, id in zip(records, ranking.ids.tolist(), strict=True):
-            reason = fitted.explain(item=id, **whose)
-            best = [title(k, fitted.item_ids_, fitted.item_labels_) for k in reason.ids[:3].tolist()]
-            record["why"] = ", ".join(map(str, best))
+    records = _rows(ranking, "score")
+    for record, id in zip(records, ranking.ids.tolist(), strict=True) if whose is not None else ():
+        record["why"] = ", ".join(str(name["item"]) for name in named(fitted.explain(item=id, **(whose or {})), 3))
     return records
 
 
 def _items(fitted: Any, text: str | None) -> list[Any]:
-    return [find_id(part, fitted.item_ids_, fitted.item_labels_, "item") for part in listed(text)]
+    return [find_id(fitted, "item", part)[0] for part in listed(text)]
 
 
 def _to_file(fitted: Any, output: Path | None, n: int) -> None:

@@ -20,7 +20,6 @@ from halfstep.data import files as persistence
 from halfstep.data.columns import choose_columns
 from halfstep.data.datasets._sources import read_columns
 from halfstep.data.datasets.interactions import Interactions
-from halfstep.data.ids import Index
 from halfstep.data.names import Names
 from halfstep.errors import UnknownIdError, close_matches, did_you_mean
 from halfstep.kinds import load
@@ -132,11 +131,11 @@ def load_model(path: Path, *kinds: str) -> Any:
     return load(path)
 
 
-def find_id(text: str, ids: NDArray[Any], labels: NDArray[Any] | None, side: str) -> Any:
-    """The id that people mean by `text`: an id as written, or a title, case ignored."""
-    names = Names(Index(ids, side), labels)
+def find_id(fitted: Any, side: str, text: str) -> tuple[Any, str]:
+    """The id that people mean by `text`, and its title: an id as written, or a title, case ignored."""
+    names: Names = fitted.fitted_.names[side == "item"]
     row = int(names.find([text], text=True)[0])
     if row < 0:
         near = names.near(text)
         raise UnknownIdError(f"{side} {text!r} is not in this model.{did_you_mean(near)}", near)
-    return ids.tolist()[row]
+    return names.index.take([row]).tolist()[0], names.label(row)

@@ -82,24 +82,19 @@ class RankingAnswers:
     ) -> list[dict[str, Any]]:
         """The best items of rows of users. The plain case goes straight to the core."""
         rows = np.asarray(users, np.int64)
-        places: NDArray[Any]
         if candidates is None and not exclude and diversity == 0:
             seen = None if keep_seen else self.model.seen(rows)
             depth = min(n, len(self.items))
             left, right = self._scoring
             places, scores = top_k(left[rows], right, depth, seen, self.settings.threads)
+            there = places >= 0  # the padding of short lists is left out
+            named = self.items.describe(places[there])
         else:
-            best = self.model.recommend(
-                self.users.index.take(rows),
-                n,
-                candidates=candidates,
-                exclude=exclude,
-                keep_seen=keep_seen,
-                diversity=diversity,
-            )
-            places, scores = _places(self.items, best.ids), best.scores
-        there = places >= 0  # the padding of short lists is left out
-        items = iter(_scored(self.items, places[there], scores[there]))
+            options: dict[str, Any] = {"candidates": candidates, "exclude": exclude, "keep_seen": keep_seen}
+            best = self.model.recommend(self.users.index.take(rows), n, diversity=diversity, **options)
+            scores, there = best.scores, ~np.isnan(best.scores)
+            named = _named(best.ids[there], None if best.labels is None else best.labels[there])
+        items = iter(_scored(named, scores[there]))
         lengths = there.sum(axis=1).tolist()
         known = self.users.describe(rows)
         return [{"user": user, "items": list(islice(items, n))} for user, n in zip(known, lengths, strict=True)]
@@ -140,16 +135,16 @@ class RankingAnswers:
             exclude=self._ids(exclude, "exclude") or (),
             diversity=diversity,
         )
-        ranked = _scored(self.items, self.items.index.find(best.ids), best.scores)
+        ranked = _scored(_named(best.ids, best.labels), best.scores)
         for entry in ranked if why else ():
-            entry["why"] = self._reasons(self.model.explain(items=given, item=entry["id"]), why)
+            entry["why"] = _reasons(self.model.explain(items=given, item=entry["id"]), why)
         return {"items": ranked}
 
     def _recommend_for_ratings(self, items: list[Any], ratings: list[float] | None, n: int) -> dict[str, Any]:
         if ratings is None or len(ratings) != len(items):
             raise FieldError("ratings", f"this model needs a rating for each of the {len(items)} items")
         best = self.model.recommend_for(self._ids(items, "items"), ratings, n)
-        return {"items": _scored(self.items, self.items.index.find(best.ids), best.scores)}
+        return {"items": _scored(_named(best.ids, best.labels), best.scores)}
 
     def explain(self, item: Any, user: Any = None, items: list[Any] | None = None, n: int = 10) -> dict[str, Any]:
         """What each item somebody has contributes to the score of `item`, largest first."""
@@ -168,7 +163,7 @@ class RankingAnswers:
         return {
             "item": self.items.describe(np.array([target]))[0],
             "score": _number(parts.score),
-            "contributions": self._reasons(parts, n),
+            "contributions": _reasons(parts, n),
         }
 
     # ------------------------------------------------------------------ neighbours
@@ -196,12 +191,12 @@ class RankingAnswers:
         else:
             row = self.users.row(user, "user", text)
             vector, itself = self.model.user_factors_[row], [row] if of == "users" else []
-        likeness = factors @ vector / np.maximum(self._lengths(of) * np.linalg.norm(vector), 1e-30)
+        likeness = factors @ vector / np.maximum(self._lengths[of] * np.linalg.norm(vector), 1e-30)
         likeness[itself] = -np.inf
         n = min(n, len(likeness) - len(set(itself)))
         best = np.argpartition(-likeness, max(n - 1, 0))[:n] if n < len(likeness) else np.arange(len(likeness))
         best = best[np.lexsort((best, -likeness[best]))]
-        return {"of": of, "results": _scored(names, best, likeness[best])}
+        return {"of": of, "results": _scored(names.describe(best), likeness[best])}
 
     def vector(self, items: list[Any]) -> NDArray[Any]:
         """Factors of somebody new who has `items`, (d,)."""
@@ -218,12 +213,8 @@ class RankingAnswers:
         row = self.users.row(user, "user", text)
         cells = self.model.seen(np.array([row]))
         order = np.argsort(-cells.data, kind="stable")[: self.settings.max_list]
-        entries = self.items.describe(cells.indices[order])
-        weights = cells.data[order].tolist()
-        return {
-            "user": self.users.describe(np.array([row]))[0],
-            "items": [entry | {"weight": _number(w)} for entry, w in zip(entries, weights, strict=True)],
-        }
+        items = _scored(self.items.describe(cells.indices[order]), cells.data[order], "weight")
+        return {"user": self.users.describe(np.array([row]))[0], "items": items}
 
     def complete(self, text: str, of: str, n: int) -> dict[str, Any]:
         """NamesAsked for what somebody has typed so far, most likely first."""
@@ -256,7 +247,7 @@ class RankingAnswers:
         """Compute what is needed once, ahead of the first request."""
         self.items.prepare()
         self.users.prepare()
-        _ = self._map, self._lengths("users"), self._lengths("items")
+        _ = self._map, self._lengths
         if self.folds_items:
             self.vector(self.items.index.take([0]).tolist())
 
@@ -265,12 +256,9 @@ class RankingAnswers:
         return LatentMap(self.model.item_factors_)
 
     @cached_property
-    def _all_lengths(self) -> dict[str, NDArray[Any]]:
+    def _lengths(self) -> dict[str, NDArray[Any]]:
         sides = {"users": self.model.user_factors_, "items": self.model.item_factors_}
         return {name: np.sqrt(np.einsum("ij,ij->i", f, f)) for name, f in sides.items()}
-
-    def _lengths(self, of: str) -> NDArray[Any]:
-        return self._all_lengths[of]
 
     def _points(self, names: NamesAsked, rows: NDArray[Any], factors: NDArray[Any]) -> list[dict[str, Any]]:
         if not len(rows):
@@ -288,30 +276,21 @@ class RankingAnswers:
     def _ids(self, given: list[Any] | None, field: str) -> list[Any] | None:
         return None if given is None else list(self.items.index.take(self.items.rows(given, field)).tolist())
 
-    def _reasons(self, parts: Any, n: int) -> list[dict[str, Any]]:
-        rows = self.items.index.find(parts.ids[:n])
-        shares = parts.contributions[:n].tolist()
-        return [
-            entry | {"contribution": _number(share)}
-            for entry, share in zip(self.items.describe(rows), shares, strict=True)
-        ]
+
+def _named(ids: NDArray[Any], labels: NDArray[Any] | None) -> list[dict[str, Any]]:
+    """Id and label of what a model has answered."""
+    titles = ids if labels is None else labels
+    return [{"id": id, "label": str(label)} for id, label in zip(ids.tolist(), titles.tolist(), strict=True)]
 
 
-def _places(names: NamesAsked, ids: NDArray[Any]) -> NDArray[np.int64]:
-    """Rows of ids that the model gave out, -1 for its padding."""
-    flat = ids.ravel()
-    there = np.array([id is not None for id in flat], bool)
-    rows = np.full(len(flat), -1, np.int64)
-    if there.any():
-        rows[there] = names.index.find(flat[there])
-    return rows.reshape(ids.shape)
+def _reasons(parts: Any, n: int) -> list[dict[str, Any]]:
+    labels = None if parts.labels is None else parts.labels[:n]
+    return _scored(_named(parts.ids[:n], labels), parts.contributions[:n], "contribution")
 
 
-def _scored(names: NamesAsked, rows: NDArray[Any], scores: NDArray[Any]) -> list[dict[str, Any]]:
-    entries = names.describe(rows)
-    for entry, score in zip(entries, np.asarray(scores, np.float64).tolist(), strict=True):
-        entry["score"] = round(score, DIGITS)
-    return entries
+def _scored(named: list[dict[str, Any]], scores: Any, what: str = "score") -> list[dict[str, Any]]:
+    """Names with a number each."""
+    return [entry | {what: round(score, DIGITS)} for entry, score in zip(named, map(float, scores), strict=True)]
 
 
 def _number(value: Any) -> float:
