@@ -188,7 +188,8 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
 
     def _fit(self) -> EnsembleFit:
         check_is_fitted(self, "fitted_")
-        return self.fitted_
+        fit: EnsembleFit = self.fitted_
+        return fit
 
     def partial_fit(
         self,

@@ -25,8 +25,8 @@ from halfstep.figures import draw, hook, views
 class Shown(BaseEstimator):
     """A fitted model that people can look at; its parameters follow scikit-learn's conventions."""
 
-    _fit_leaves = "history_"
-    """An attribute that only a fitted model has."""
+    fitted_: Any
+    """What a fit left behind; only a fitted model has it."""
 
     def report(
         self, path: str | os.PathLike[str] = "report.html", *, title: str | None = None, **evidence: Any
@@ -39,7 +39,7 @@ class Shown(BaseEstimator):
         return {}
 
     def _repr_html_(self) -> str:
-        if not hasattr(self, self._fit_leaves):
+        if not hasattr(self, "fitted_"):
             return str(super()._repr_html_())
         defaults, params = type(self)().get_params(deep=False), self.get_params(deep=False)
         changed = {k: v for k, v in params.items() if repr(v) != repr(defaults[k]) and k != "callbacks"}
@@ -52,7 +52,7 @@ class Shown(BaseEstimator):
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def _need_fit(self) -> None:
-        if not hasattr(self, self._fit_leaves):
+        if not hasattr(self, "fitted_"):
             raise ValueError(f"this {type(self).__name__} is not fitted yet; call fit first.")
 
 
@@ -241,8 +241,7 @@ class ShownEnsemble(ShownBySweep):
 
 def instance_vectors(model: ShownEnsemble) -> NDArray[Any]:
     """(n, -1) the factors that instances share with classifiers; those of all classes side by side."""
-    fit: Any = vars(model)["fitted_"]
-    return np.asarray(fit.latent)
+    return np.asarray(model.fitted_.latent)
 
 
 class ShownAverage(Shown):
@@ -257,8 +256,6 @@ class ShownAverage(Shown):
     if TYPE_CHECKING:
 
         def predict_proba(self, P: Any = None) -> Floats: ...
-
-    _fit_leaves = "members_"
 
     def plot_members(self, n: int = 20) -> Any:
         """Weights of the `n` heaviest members; the line is a plain average. Out-of-fold log loss on hovering."""
