@@ -30,16 +30,10 @@ class RankingAnswers:
         self.model = model
         self.settings = settings
         activity, self.popularity = cell_counts(model.seen, (len(model.user_ids_), len(model.item_ids_)))
-<<<<<<< HEAD
-        self._scoring = model.fitted_.rows  # rows whose dot products are the scores, biases included
-        self.users = NamesAsked(model.fitted_.users, model.user_labels_, activity, settings.user_name)
-        self.items = NamesAsked(model.fitted_.items, model.item_labels_, self.popularity, settings.item_name)
-=======
         fit = model.fitted_
         self._scoring = fit.rows  # their dot products are the scores, biases included
         self.users = NamesAsked(fit.users, fit.user_labels, activity, settings.user_name)
         self.items = NamesAsked(fit.items, fit.item_labels, self.popularity, settings.item_name)
->>>>>>> 88ae9c7 (Apps and figures read what a fit left behind by public names; a test holds that)
 
     @property
     def folds_items(self) -> bool:
