@@ -10,8 +10,8 @@ import halfstep as hs
 from halfstep.data.datasets.generated import make_predictions
 from halfstep.engine.spark import SparkEngine, sums
 from halfstep.engine.spark.checkpoint import CheckpointError
+from halfstep.ensemble import reading
 from halfstep.ensemble.predictions import PredictionWarning
-from halfstep.ensemble.spark import frame as spark_frame
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::FutureWarning")]
 M = 6
@@ -241,7 +241,7 @@ def test_features_must_be_finite_and_labels_few_enough(spark, data, monkeypatch)
     holes = data.selectExpr("p0", "p1", "label", "if(id < 'i003', null, age) as age")
     with pytest.raises(ValueError, match="3 values of the feature 'age' are null, NaN or infinite"):
         hs.CFEnsemble(engine=SparkEngine(spark, blocks=2)).fit(holes, y="label", features=["age"])
-    monkeypatch.setattr(spark_frame, "LABELLED_CELLS", 100)
+    monkeypatch.setattr(reading, "LABELLED_CELLS", 100)
     with pytest.raises(
         ValueError, match=r"62 labelled instances x 6 classifiers are more than the 100 cells .* set the others to null"
     ):

@@ -23,6 +23,7 @@ from halfstep.data.frames import pairs_from
 from halfstep.data.ids import Index
 from halfstep.data.inputs import read_table
 from halfstep.data.pairs import ValuedPairs, read_pairs
+from halfstep.engine.instances import InstanceReader, Read, read_here
 from halfstep.engine.local import LocalSession, gram_matrix, solve_rows, thread_count
 from halfstep.engine.protocol import Array, Cut, Decode, Scale, Start
 
@@ -168,7 +169,10 @@ class LocalEngine:
     """Runs half-steps in this process. The result has the same bits for any number of threads."""
 
     n_threads: int | None = None
-    distributed: ClassVar[bool] = False
+
+    def instances(self, P: Any, reader: InstanceReader[Read]) -> Read:
+        """What a reader makes of instances, one to a row: all of them are here."""
+        return read_here(P, reader)
 
     def read(self, X: Any, columns: Mapping[str, Any], *, dtype: Any, splits: bool = True) -> CellsHere:
         table = read_table(X, **columns, dtype=dtype)

@@ -1,7 +1,7 @@
 """CFEnsemble: many classifiers' predictions, few labels, one calibrated probability for each instance.
 
 What people call, and what it says to them. Each method is a function of settings and of the fit, in a file of its own:
-`fit`, `lifecycle`, `federated`, `storing`, `diagnostics`.
+`reading`, `fit`, `answers`, `lifecycle`, `federated`, `storing`, `diagnostics`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from halfstep.core.estimators import ClassifierMixin
 from halfstep.core.fitted import FromFit
 from halfstep.core.loop import Callback, Record
 from halfstep.data.files import Saved
-from halfstep.ensemble.columns import LatentColumns
+from halfstep.engine.here import LocalEngine
+from halfstep.engine.questions import answered
+from halfstep.ensemble.answers import METHODS, EnsembleQuestions, own_answer
 from halfstep.ensemble.diagnostics import Diagnostics, classifier_weights, diagnose
 from halfstep.ensemble.federated import FederatedRound, next_round, site_sums
-from halfstep.ensemble.fit import EnsembleFit, FittedInstances, factorise, learn
-from halfstep.ensemble.inputs import SideFeatures, read_features, read_groups, read_rows, read_tasks
+from halfstep.ensemble.fit import EnsembleFit
 from halfstep.ensemble.lifecycle import PARTIAL_SWEEPS, continued, query, with_classifiers
 from halfstep.ensemble.parts import SiteSums
 from halfstep.ensemble.predictions import CLIP
-from halfstep.ensemble.settings import EnsembleSettings, check_labels
-from halfstep.ensemble.spark import answer_frame, fit_frame, is_spark_frame
+from halfstep.ensemble.reading import EnsembleReader, GivenInstances
+from halfstep.ensemble.settings import EnsembleSettings
 from halfstep.ensemble.storing import load_fit, save_fit
 from halfstep.figures.shown import ShownEnsemble
 
@@ -161,26 +162,9 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
         labels, features is a list of its columns, and all other numeric columns are predictions. `transform` answers.
         """
         settings = self._settings()
-        if self.engine is not None and self.engine.distributed:
-            self.fitted_ = fit_frame(settings, self.get_params(deep=False), self.engine, P, y, features, groups, tasks)
-            return self
-        if is_spark_frame(P):
-            raise TypeError("P is a Spark DataFrame; pass engine=SparkEngine(spark) to fit on it where it is")
-        rows = read_rows(P, y)
-        check_labels(rows)
-        m = rows.P.shape[1]
-        rank = settings.chosen_rank(m)
-        known = FittedInstances(
-            rows.classes,
-            rows.y,
-            np.ndim(P) == 2,
-            groups=read_groups(groups, m),
-            tasks=read_tasks(tasks, rows.n),
-            features=SideFeatures.of(read_features(features, rows.n)),
-        )
-        q = 0 if known.features is None else len(known.features.mean)
-        columns = LatentColumns(rows.n_channels, q, rank, settings.biases)
-        self.fitted_ = learn(settings, known, *factorise(settings, known, rows.P, columns))
+        engine = LocalEngine(self.n_threads) if self.engine is None else self.engine
+        given: GivenInstances = engine.instances(P, EnsembleReader(settings, y, features, groups, tasks))
+        self.fitted_ = given.fit(settings)
         return self
 
     def _settings(self) -> EnsembleSettings:
@@ -250,32 +234,24 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
         New instances are folded in: their factors are solved against the fitted classifiers by the same row kernel. A
         fitted instance's label never enters its own answer, so both ways agree on the same predictions.
         """
-        fit = self._fit()
-        if P is None:
-            _need_here(fit, "predict_proba")
-            return fit.probabilities.copy()
-        if is_spark_frame(P):
-            return answer_frame(fit, P, "probability")  # type: ignore[no-any-return]
-        return fit.answer(P, features, tasks)[0]
+        return self._answered("probability", P, features, tasks)
 
     def predict(
         self, P: Any = None, *, features: ArrayLike | None = None, tasks: ArrayLike | None = None
     ) -> NDArray[Any]:
         """(n,) the most probable label of each instance."""
-        if is_spark_frame(P):
-            return answer_frame(self._fit(), P, "prediction")  # type: ignore[no-any-return]
-        labels: NDArray[Any] = self.classes_[self.predict_proba(P, features=features, tasks=tasks).argmax(axis=1)]
-        return labels
+        return self._answered("prediction", P, features, tasks)
 
     def novelty(self, P: Any = None, *, features: ArrayLike | None = None) -> Floats:
         """(n,) share of each instance that the factors cannot reconstruct."""
+        return self._answered("novelty", P, features)
+
+    def _answered(self, name: str, P: Any, features: ArrayLike | None, tasks: ArrayLike | None = None) -> NDArray[Any]:
         fit = self._fit()
-        if is_spark_frame(P):
-            return answer_frame(fit, P, "novelty")  # type: ignore[no-any-return]
         if P is None:
-            _need_here(fit, "novelty")
-            return fit.novelty.copy()
-        return fit.fusion.novelty(fit.fold_in(P, features))
+            return own_answer(fit, name)
+        answer: NDArray[Any] = answered(P, EnsembleQuestions(fit, (name,), features, tasks))
+        return answer
 
     @available_if(_meets_frames)  # type: ignore[untyped-decorator]  # scikit-learn is untyped
     def transform(self, P: Any) -> Any:
@@ -284,7 +260,7 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
         probability : array<double>, in the order of `classes_`; prediction : the most probable label; novelty : double.
         P needs the prediction and feature columns of the fit; all its columns are kept.
         """
-        return answer_frame(self._fit(), P)
+        return answered(P, EnsembleQuestions(self._fit(), tuple(METHODS)), keep=True)
 
     def query(self, n: int = 1) -> NDArray[np.intp]:
         """(n,) the unlabelled instances whose labels would help most, best first; numbers of fitted instances.
@@ -327,12 +303,3 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
         model = cls(**saved.params)
         model.fitted_ = load_fit(model._settings(), saved)
         return model
-
-
-def _need_here(fit: EnsembleFit, method: str) -> None:
-    """Refuse questions about fitted instances, of which the unlabelled ones are not here."""
-    if fit.frame_columns is not None:
-        raise ValueError(
-            f"{method}() without P answers for the fitted instances, which a model fitted by SparkEngine leaves on "
-            f"the cluster; pass the DataFrame, {method}(df), or use transform(df)"
-        )

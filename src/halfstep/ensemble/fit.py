@@ -115,11 +115,9 @@ class EnsembleFit(FittedInstances):
         side = more_features(self.features, features, rows.n)
         return self.factors.fold_in(rows.P, rows.channel, None if side is None else side.by_row(self.n_channels))
 
-    def answer(self, P: Any, features: ArrayLike | None, tasks: ArrayLike | None) -> tuple[Floats, Floats]:
-        """Probabilities (n, classes) and novelty (n,) of new instances."""
-        factors = self.fold_in(P, features)
-        novelty = self.fusion.novelty(factors)
-        return _answer(self.fusion, self.routing, factors, novelty, read_tasks(tasks, len(novelty))), novelty
+    def answer(self, factors: EnsembleFactors, novelty: Floats, tasks: ArrayLike | None) -> Floats:
+        """(n, classes) probabilities of the instances of `factors`; novelty (n,)."""
+        return _answer(self.fusion, self.routing, factors, novelty, read_tasks(tasks, len(novelty)))
 
 
 def known_of(fit: FittedInstances) -> dict[str, Any]:

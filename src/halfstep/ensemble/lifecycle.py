@@ -84,7 +84,7 @@ def continued(
         if names is not None and fit.tasks is not None:
             names = np.concatenate([fit.tasks, names])
         known = replace(known, labels=np.concatenate([fit.labels, added]), features=side, tasks=names)
-    check_labels(InstanceRows(predictions, known.labels, known.classes, fit.n_channels))
+    check_labels(InstanceRows(predictions, known.labels, known.classes, fit.n_channels), 4)
     start = fit.factors.classifier_factors
     factors, outcome = factorise(settings, known, predictions, fit.factors.columns, start=start, max_iter=max_iter)
     return learn(settings, known, factors, outcome)

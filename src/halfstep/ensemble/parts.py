@@ -84,3 +84,6 @@ class RowsElsewhere(Protocol):
 
     def novelty_quantile(self, V: FactorArray, noise: float, here: Floats, level: float) -> float:
         """`np.quantile` of the novelty of these rows and of those that are `here`."""
+
+    def close(self) -> None:
+        """Free what is kept of the rows."""

@@ -145,8 +145,8 @@ class EnsembleSettings:
         return isinstance(self.aggregator, str) and self.aggregator == "mean"
 
 
-def check_labels(rows: InstanceRows) -> None:
-    """Refuse labels of which a class has none; warn where there are too few to learn from."""
+def check_labels(rows: InstanceRows, depth: int) -> None:
+    """Refuse labels of which a class has none; warn, `depth` calls above, where there are too few to learn from."""
     counts = np.bincount(rows.y[rows.y >= 0], minlength=len(rows.classes))
     have = dict(zip(rows.classes.tolist(), counts.tolist(), strict=True))
     if not counts.any():
@@ -154,7 +154,7 @@ def check_labels(rows: InstanceRows) -> None:
             "y has no labels at all, so there is nothing to learn an aggregator from: the answer is the mean of the "
             "reconstructed scores",
             PredictionWarning,
-            stacklevel=4,
+            stacklevel=depth,
         )
     elif counts.min() == 0:
         raise ValueError(
@@ -166,7 +166,7 @@ def check_labels(rows: InstanceRows) -> None:
             f"y has labelled instances {have}; with fewer than two of a class nothing can be cross-validated, so "
             "shrinkage='auto' stays at the mean",
             PredictionWarning,
-            stacklevel=4,
+            stacklevel=depth,
         )
 
 

@@ -10,10 +10,12 @@ from halfstep._version import __version__
 from halfstep.core.initial import OneSideAtRandom, random_start
 from halfstep.core.losses import Loss
 from halfstep.core.problem import Problem, Solver
+from halfstep.engine.instances import InstanceReader, Read
 from halfstep.engine.protocol import Scale, Start
 from halfstep.engine.spark.cells import DistributedCells
 from halfstep.engine.spark.checkpoint import Checkpoints, fingerprint_of
 from halfstep.engine.spark.factors import Factors
+from halfstep.engine.spark.instances import InstanceFrame
 from halfstep.engine.spark.reading import CellsThere, encoded, read_cells
 from halfstep.engine.spark.session import DistributedSession
 from halfstep.engine.spark.starting import Placing
@@ -52,7 +54,6 @@ class SparkEngine:
     resume: bool = False
     broadcast_limit: int = 64 * 2**20
     split: int | None = None
-    distributed: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require("pyspark", "spark")
@@ -74,6 +75,10 @@ class SparkEngine:
     @property
     def n_blocks(self) -> int:
         return self.blocks or 2 * int(self.spark.sparkContext.defaultParallelism)
+
+    def instances(self, P: Any, reader: InstanceReader[Read]) -> Read:
+        """What a reader makes of a DataFrame with one row for each instance; see `instances.InstanceFrame`."""
+        return reader.frame(InstanceFrame(P, self))
 
     def check_executors(self) -> None:
         """Raise unless the executors can import this version of halfstep."""
