@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 from halfstep._version import __version__
 from halfstep.core.initial import OneSideAtRandom, random_start
