@@ -31,8 +31,7 @@ from sklearn.base import BaseEstimator
 sys.path.insert(0, str(Path(__file__).parent))
 from _machine import best_of, describe, table
 
-from halfstep import WALS
-from halfstep.apps.tune import Reweighted
+from halfstep import WALS, weighting
 from halfstep.baselines import ItemKNN, Popularity
 from halfstep.data.datasets import DataWarning, Interactions, load_esco, load_onet
 from halfstep.judge import Split, evaluate, leave_k_out
@@ -181,6 +180,26 @@ CONTENDERS: dict[str, Callable[[Any, int], Any]] = {
     "implicit ALS": suggest_implicit,
     "WALS": suggest_wals,
 }
+
+
+class Reweighted(BaseEstimator):
+    """Any ranker on weighed cells, so that the peers may choose a weighting too."""
+
+    def __init__(self, model: Any, weights: str) -> None:
+        self.model = model
+        self.weights = weights
+
+    def fit(self, matrix: Any) -> Any:
+        self.model.fit(self._weighed(matrix))
+        return self
+
+    def rank_items(self, seen: Any, n: int, rows: Any = None) -> Any:
+        return self.model.rank_items(self._weighed(seen), n, rows)
+
+    def _weighed(self, matrix: Any) -> Any:
+        cells = sp.csr_array(matrix)
+        values = weighting.get(self.weights).weights(cells.indptr, cells.indices, cells.data, cells.shape[1])
+        return sp.csr_array((values, cells.indices, cells.indptr), cells.shape)
 
 
 def tuned(suggest: Callable[[Any, int], Any], split: Split, trials: int, threads: int) -> tuple[Any, dict[str, Any]]:

@@ -6,10 +6,9 @@ from scipy import sparse
 
 pytest.importorskip("optuna")
 
-from halfstep.apps.tune import SPACE, Reweighted, transformed, tune
+from halfstep.apps.tune import SPACE, tune
 from halfstep.apps.tune.trials import checkpoints
 from halfstep.data.datasets import load_sample_skills
-from halfstep.models.wals import WALS
 
 OPTIONS = {"protocol": "leave_k_out", "protocol_options": {"k": 3}, "n_threads": 1, "max_iter": 4}
 
@@ -100,18 +99,10 @@ def test_ranks_stay_below_the_smaller_side_and_equal_weights_are_left_alone():
     assert all(t["rank"] <= 11 and t["weights"] == "given" for t in tuning.trials)
 
 
-def test_transforms_change_weights_and_nothing_else():
-    matrix = sparse.csr_array(np.array([[0.0, 4.0], [9.0, 0.0]]))
-    assert transformed(matrix, "sqrt").toarray().tolist() == [[0, 2], [3, 0]]
-    assert transformed(matrix, "binary").toarray().tolist() == [[0, 1], [1, 0]]
-    np.testing.assert_allclose(transformed(matrix, "log").data, np.log1p([4, 9]))
-
-
-def test_a_reweighted_ranker_is_the_model_on_transformed_weights(data):
-    model = WALS(4, random_state=0)
-    ranked = Reweighted(WALS(4, random_state=0), "log").fit(data.matrix).rank_items(data.matrix, 5)
-    logged = transformed(data.matrix, "log")
-    assert (ranked == model.fit(logged).rank_items(logged, 5)).all()
+def test_the_best_model_weighs_as_its_trial_did(data):
+    tuning = tune(data, n_trials=1, space={"weights": "bm25"}, **OPTIONS)
+    assert tuning.best_params["weights"] == tuning.best_model().weighting == "bm25"
+    assert tuning.weighted(data) is data
 
 
 @pytest.mark.parametrize(("sweeps", "expected"), [(1, [1]), (2, [1, 2]), (5, [1, 2, 4, 5]), (16, [1, 2, 4, 8, 16])])

@@ -35,6 +35,7 @@ class TestContract(EstimatorContract):
         "reg": {"reg": 0.5},
         "reg_scaling": {"reg_scaling": "count"},
         "loss": {"loss": "huber"},
+        "weighting": {"weighting": "bm25"},
         "max_iter": {"max_iter": 5},
         "tol": {"tol": 0.5},
         "solver": {"solver": "cg"},

@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from halfstep.core.cells import Observations
 from halfstep.errors import check_number, one_of
@@ -86,23 +87,19 @@ class Weighting(ABC):
 
     needs_margins: bool = True
     """Whether the formula asks for anything but the values themselves."""
+    identity: bool = False
+    """Whether it leaves values as they are, so that nothing is copied."""
 
     @abstractmethod
     def weigh(self, cells: CellFacts) -> Floats:
         """The weights, one for each cell, finite and >= 0. A weight of zero makes a cell an unobserved one."""
 
-    def margins(self, cells: Observations) -> Margins | None:
-        """What has to be kept of fitted cells to weigh rows that come later; None for nothing."""
-        if not self.needs_margins:
-            return None
-        return margins_of(cells.indptr, cells.indices, _each(cells), cells.shape[1])
-
     def apply(self, cells: Observations, margins: Margins | None = None, dtype: Any = np.float32) -> Observations:
         """The cells with their weights replaced. margins : of the fit, for new rows; None where these are the fit."""
-        import scipy.sparse as sp
-
+        if self.identity:
+            return cells
         weights = self.weights(cells.indptr, cells.indices, _each(cells), cells.shape[1], margins)
-        table = sp.csr_array((weights, cells.indices, cells.indptr), shape=cells.shape)
+        table = csr_array((weights, cells.indices, cells.indptr), shape=cells.shape)
         return Observations.from_weights(table, dtype)
 
     def weights(
@@ -147,12 +144,10 @@ class AsGiven(Weighting):
     """The value itself."""
 
     needs_margins = False
+    identity = True
 
     def weigh(self, cells: CellFacts) -> Floats:
         return cells.values
-
-    def apply(self, cells: Observations, margins: Margins | None = None, dtype: Any = np.float32) -> Observations:
-        return cells  # the same object: nothing is copied, no bit changes
 
 
 @dataclass(frozen=True)
@@ -288,6 +283,11 @@ def get(weighting: Any) -> Weighting:
     for parameter in parameters:
         one_of(f"parameter of weighting {name!r}", parameter, [field.name for field in fields(kind)])  # type: ignore[arg-type]
     return kind(**parameters)
+
+
+def margins(cells: Observations) -> Margins:
+    """What has to be kept of fitted cells to weigh rows that come later."""
+    return margins_of(cells.indptr, cells.indices, _each(cells), cells.shape[1])
 
 
 def margins_of(indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], n_columns: int) -> Margins:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from halfstep.data.columns import choose_columns, detect
 
 
-class FrameColumns(NamedTuple):
+class InteractionColumns(NamedTuple):
     """Interactions as columns of equal length n.
 
     users, items : columns, ready for `ids.encode`. weights : float32 or float64 array, finite, or None where the frame
@@ -37,7 +37,7 @@ def interactions_from_frame(
     user: str | None = None,
     item: str | None = None,
     weight: str | Literal[False] | None = None,
-) -> FrameColumns:
+) -> InteractionColumns:
     """Pick the columns of an interaction table with n rows.
 
     A column is named by its argument, or detected from common names (`columns.RECOGNISED`; case and marks do not
@@ -47,7 +47,7 @@ def interactions_from_frame(
     names = choose_columns({"user": user, "item": item, "weight": weight}, table.collect_schema().names())
     eager = _collect(table.select(list(names.values())))
     weights = _weights(eager[names["weight"]]) if "weight" in names else None
-    return FrameColumns(eager[names["user"]], eager[names["item"]], weights, names)
+    return InteractionColumns(eager[names["user"]], eager[names["item"]], weights, names)
 
 
 def pairs_from(X: Any) -> tuple[Any, Any]:

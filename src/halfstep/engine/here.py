@@ -6,7 +6,7 @@ How half-steps run is `local.py`. Knows two sides and their ids, never what they
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
@@ -19,6 +19,7 @@ from halfstep.core.cells import Observations
 from halfstep.core.initial import all_rows, initial_factors
 from halfstep.core.losses import Loss
 from halfstep.core.problem import Problem, Solver
+from halfstep.core.weighting import Margins, Weighting
 from halfstep.data.frames import pairs_from
 from halfstep.data.ids import Index
 from halfstep.data.inputs import read_table
@@ -47,6 +48,9 @@ class CellsHere:
     @classmethod
     def of(cls, pairs: ValuedPairs) -> CellsHere:
         return cls(pairs.cells, pairs.ids, total_weight=pairs.total_weight, classes=pairs.classes)
+
+    def weighed(self, weighting: Weighting, margins: Margins | None, dtype: Any) -> CellsHere:
+        return replace(self, cells=weighting.apply(self.cells, margins, dtype))
 
 
 class Apart(NamedTuple):

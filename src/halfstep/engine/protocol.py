@@ -9,7 +9,7 @@ Knows an own and an other side, 0 and 1, never what they stand for: roles, names
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from halfstep.core.cells import Observations
 from halfstep.core.loop import Session
 from halfstep.core.losses import Loss
 from halfstep.core.problem import Problem, Solver
+from halfstep.core.weighting import Margins, Weighting
 from halfstep.data.ids import Index
 
 __all__ = ["Cut", "Engine", "GivenCells", "KeptRows", "KeptSide", "Session", "Start"]
@@ -62,6 +63,8 @@ class GivenCells(Protocol):
 
     @property
     def classes(self) -> Array | None: ...
+    def weighed(self, weighting: Weighting, margins: Margins | None, dtype: Any) -> Self:
+        """The same with the weights that a weighting gives. margins : of the fit, for rows that come after it."""
 
 
 class KeptSide(Protocol):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from halfstep.core import losses
+from halfstep.core import losses, weighting
 from halfstep.core.estimators import BaseEstimator
 from halfstep.core.fitted import FromFit
 from halfstep.core.loop import Callback, Record, Session
@@ -207,7 +207,7 @@ class FactorModel(BaseEstimator, ABC, Generic[Fit]):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, its ids and who has what as one safetensors file; `halfstep.load` reads it back."""
         fit = self._fit()
-        params = self._saved_params() | {"loss": self._loss()}
+        params = self._saved_params() | self._kept_objects()
         arrays = dict(zip(self._tensors, fit.rows, strict=True)) | self._cells_to_save()
         persistence.save(path, self._kind, params, arrays, self._meta(), {"user": fit.users, "item": fit.items})
 
@@ -238,13 +238,17 @@ class FactorModel(BaseEstimator, ABC, Generic[Fit]):
         model.fitted_ = replace(fit, kept=fit.kept.collect())
         return model
 
+    def _kept_objects(self) -> dict[str, Any]:
+        """Parameters that a file keeps by name and values, as objects."""
+        return {"loss": self._loss()}
+
     def _saved_params(self) -> dict[str, Any]:
-        """Parameters that a file can keep, the loss as plain values."""
+        """Parameters that a file can keep, objects as plain values."""
         left_out = ("callbacks", "engine", "random_state")
         params = {k: v for k, v in self.get_params(deep=False).items() if k not in left_out}
         if isinstance(self.random_state, int | np.integer):
             params["random_state"] = int(self.random_state)
-        return params | {"loss": self._loss().to_dict()}
+        return params | {name: x if isinstance(x, str) else x.to_dict() for name, x in self._kept_objects().items()}
 
     def _meta(self) -> dict[str, Any]:
         """What else a file keeps, in terms of JSON."""
@@ -262,3 +266,4 @@ def _stored_loss(loss: losses.Loss) -> dict[str, Any]:
 
 
 persistence.register_codec(losses.Loss, "loss", _stored_loss, losses.get)
+persistence.register_codec(weighting.Weighting, "weighting", weighting.Weighting.to_dict, weighting.get)

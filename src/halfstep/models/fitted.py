@@ -11,8 +11,10 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
+from halfstep.core import weighting
 from halfstep.core.cells import Observations
 from halfstep.core.loop import Outcome
+from halfstep.core.weighting import Margins
 from halfstep.data.ids import Index
 from halfstep.data.names import Names
 from halfstep.data.tables import Table
@@ -63,6 +65,11 @@ class FactorFit:
     @property
     def item_labels(self) -> Array | None:
         return self.kept.labels[1]
+
+    @cached_property
+    def margins(self) -> Margins:
+        """Counts of the fitted cells, by which rows that come later are weighed."""
+        return weighting.margins(self.cells)
 
     @property
     def table(self) -> Table:

@@ -10,14 +10,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from halfstep.core import weighting as schemes
 from halfstep.core.cells import Observations
 from halfstep.core.initial import INITS, AtZero, seed_from
 from halfstep.core.loop import Callback, Record, Session, measure
 from halfstep.core.problem import METHODS, scaled_penalty
 from halfstep.data.files import Saved
+from halfstep.data.ids import Index
 from halfstep.data.inputs import read_table
 from halfstep.data.tables import Table, from_saved, merge, to_arrays
 from halfstep.engine import LocalEngine, Outcome, Problem, Side, Solver
+from halfstep.engine.here import CellsHere
 from halfstep.engine.local import gram_matrix, solve_rows, thread_count
 from halfstep.engine.protocol import Engine, KeptSide
 from halfstep.errors import check_number, one_of
@@ -42,7 +45,8 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
         sum_obs w_ij (1 - u_i.v_j)^2  +  background * sum_unobserved (u_i.v_j)^2
             +  sum_i lam_i |u_i|^2  +  sum_j lam_j |v_j|^2
 
-    where w_ij is the weight given for an observed cell (1 for plain pairs). Every half-step solves its side exactly.
+    where w_ij is the weight given for an observed cell (1 for plain pairs), or what `weighting` makes of it. Every
+    half-step solves its side exactly.
 
     Parameters
     ----------
@@ -51,6 +55,9 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
     reg, reg_scaling : lam of a row is reg ("constant"), reg * n_i ("count"), or reg * (n_i + background * N)^nu for a
         number nu; n_i is the row's number of observed cells and N the size of the other side.
     loss : what an observed cell costs in place of (1 - z)^2: a name or object of `halfstep.losses`, for a target of 1.
+    weighting : what becomes of the weights that were given: "none", "log", "sqrt", "binary", "tfidf", "bm25",
+        "popularity", a function of an array of values, or an object of `halfstep.weighting`, which has the formulas.
+        New users are weighed by the counts of the fit.
     max_iter, tol : at most so many sweeps; stop when the objective falls by less than tol of itself.
     solver : "exact" (the cheaper of primal and dual, row by row), "cholesky", "dual", "cg" (stopped by residual) or
         "subspace" (blocks of columns in turn, for ranks of 256 and more).
@@ -80,6 +87,7 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
     reg_scaling: str | float = 1.0
     _: KW_ONLY
     loss: Any = "squared"
+    weighting: Any = "none"
     max_iter: int = 15
     tol: float = 1e-4
     solver: str = "exact"
@@ -126,9 +134,10 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
         engine, dtype = self._where(), self._number()
         columns = {"user": user, "item": item, "weight": weight}
         given = engine.read(X, columns, dtype=dtype, splits=self._loss().is_quadratic)
-        problem = self._problem(given.cells)
+        weighed = given.weighed(self._scheme(), None, dtype)
+        problem = self._problem(weighed.cells)
         best: tuple[Outcome, Session] | None = None
-        for start, order in self._starts(engine, given):
+        for start, order in self._starts(engine, weighed):
             session = engine.open(problem, start, Solver(self.solver))
             outcome = self._alternate(
                 session, partial(_measured, session), order=order, keep_on_interrupt=keep_on_interrupt
@@ -161,12 +170,13 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
         rows = [_grown(f, n) for f, n in zip(fit.rows, table.observations.shape, strict=True)]
         users = np.unique(table.users.positions(new.users.ids)[new.observations.counts > 0])
         items = np.unique(table.items.positions(new.items.ids)[new.observations.T.counts > 0])
+        cells = self._scheme().apply(table.observations, None, dtype)
         for side, touched in ((0, users), (1, items)) * 2 + ((0, users),):
             part = rows[side][touched]
-            grouped = table.observations if side == 0 else table.observations.T
+            grouped = cells if side == 0 else cells.T
             self._solve(grouped.take(touched), side, part, rows[1 - side])
             rows[side][touched] = part
-        session = LocalEngine(self.n_threads).open(self._problem(table.observations), rows, Solver("exact"))
+        session = LocalEngine(self.n_threads).open(self._problem(cells), rows, Solver("exact"))
         objective = measure(session, session.evaluate())["objective"]
         outcome = Outcome(self.history_, objective, self.converged_)
         self.fitted_ = FactorFit.here(table, (rows[0], rows[1]), outcome)
@@ -181,7 +191,7 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
             Spark DataFrame like that of the fit; the answer is a DataFrame (user, factors).
         """
         fit = self._fit()
-        return self._folded(fit.kept.read(X, dtype=self._number())).whole()
+        return self._folded(self._weighed(fit.kept.read(X, dtype=self._number()))).whole()
 
     def recommend_for(
         self,
@@ -201,8 +211,9 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
         fit = self._fit()
         one_of("how", how, ("fold_in", "average"))
         given = somebody_with(fit, items, weights, self._number())
+        weighed = self._weighed(given)
         average = how == "average"
-        row = average_of(fit, given.cells, self._number()) if average else self._folded(given).whole()
+        row = average_of(fit, weighed.cells, self._number()) if average else self._folded(weighed).whole()
         seen = given.cells.to_csr()
         return self._best(row, seen, n, candidates=candidates, exclude=exclude, diversity=diversity).first()
 
@@ -217,11 +228,12 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
             raise ValueError(f"explain needs loss='squared'; this model has loss={self.loss!r}.")
         if item is None or (user is None) == (items is None):
             raise ValueError("explain needs `item` and either `user` (an id) or `items` (what somebody new has).")
-        cells = (
-            fit.cells.take(self.user_positions([user]))
+        given = (
+            CellsHere(fit.cells.take(self.user_positions([user])), (Index.range(1), fit.items))
             if items is None
-            else somebody_with(fit, items, None, self._number()).cells
+            else somebody_with(fit, items, None, self._number())
         )
+        cells = self._weighed(given).cells
         penalty = float(np.ravel(self._side(cells).penalty)[0])
         return explained(fit, cells, int(self.item_positions([item])[0]), penalty, self.background)
 
@@ -260,6 +272,15 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
             check_number("reg_scaling", self.reg_scaling)
         one_of("solver", self.solver, METHODS)
         one_of("init", self.init, INITS)
+        self._scheme()
+
+    def _scheme(self) -> schemes.Weighting:
+        return schemes.get(self.weighting)
+
+    def _weighed(self, given: Any) -> Any:
+        """Cells of rows that come after the fit, weighed as they would have been in it."""
+        scheme = self._scheme()
+        return given.weighed(scheme, self._fit().margins if scheme.needs_margins else None, self._number())
 
     def _side(self, cells: Observations) -> Side:
         rule = partial(
@@ -310,6 +331,10 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
     @property
     def _row_length(self) -> int:
         return self.rank
+
+    def _kept_objects(self) -> dict[str, Any]:
+        named = isinstance(self.weighting, str)
+        return super()._kept_objects() | {"weighting": self.weighting if named else self._scheme()}
 
     def _cells_to_save(self) -> dict[str, NDArray[Any]]:
         return to_arrays(self.fitted_.table, self._number())

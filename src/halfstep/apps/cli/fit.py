@@ -30,6 +30,9 @@ Background = Annotated[float, typer.Option(help="Weight of every unobserved cell
 Reg = Annotated[float, typer.Option(help="Strength of the penalty.", min=0)]
 RegScaling = Annotated[str, typer.Option(help="How the penalty grows with counts: constant, count or a number.")]
 Loss = Annotated[str, typer.Option(help="Loss of an observed cell, such as squared or logistic.")]
+Weighting = Annotated[
+    str, typer.Option(help="What becomes of weights: none, log, sqrt, binary, tfidf, bm25 or popularity.")
+]
 Sweeps = Annotated[int, typer.Option("--max-iter", help="At most so many sweeps.", min=1)]
 Tolerance = Annotated[
     float, typer.Option(help="Stop when the objective falls by less than this part of itself.", min=0)
@@ -55,6 +58,7 @@ def fit_wals(
     reg: Reg = 0.01,
     reg_scaling: RegScaling = "1.0",
     loss: Loss = "squared",
+    weighting: Weighting = "none",
     max_iter: Sweeps = 15,
     tol: Tolerance = 1e-4,
     threads: Threads = None,
@@ -80,6 +84,7 @@ def fit_wals(
         reg,
         scaling(reg_scaling),
         loss=loss,
+        weighting=weighting,
         max_iter=max_iter,
         tol=tol,
         n_threads=threads,

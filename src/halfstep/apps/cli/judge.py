@@ -207,7 +207,7 @@ def tune(
     emit_document(tuning.to_dict(), show, as_json=as_json, output=output)
     if save is not None:
         with working("fitting the best setting on all data"):
-            tuning.best_model().fit(tuning.weighted(interactions)).save(save)
+            tuning.best_model().fit(interactions).save(save)
         say(f"model written to {escape(str(save))}")
     if stop.asked:
         raise typer.Exit(INTERRUPTED)

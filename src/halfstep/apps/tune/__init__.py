@@ -14,12 +14,12 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from halfstep.apps.tune.result import Tuning
-from halfstep.apps.tune.space import SPACE, TRANSFORMS, Reweighted, space_for, transformed
+from halfstep.apps.tune.space import SPACE, space_for
 from halfstep.apps.tune.trials import Objective, Stop, as_row, fingerprint, n_done, open_study
 from halfstep.errors import check_number, one_of, require
 from halfstep.judge import PROTOCOLS
 
-__all__ = ["QUALITY", "SPACE", "TRANSFORMS", "Reweighted", "Tuning", "transformed", "tune"]
+__all__ = ["QUALITY", "SPACE", "Tuning", "tune"]
 
 QUALITY = ("ndcg", "graded_ndcg", "map", "mrr", "precision", "recall", "truncated_recall", "hit_rate")
 

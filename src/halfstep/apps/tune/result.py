@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from halfstep.apps.tune.space import SPACE, Reweighted, transformed
+from halfstep.apps.tune.space import SPACE
 from halfstep.errors import require
 from halfstep.judge import Result, Split, evaluate
 from halfstep.models.wals import WALS
@@ -38,7 +38,7 @@ class Tuning:
 
     @property
     def best_params(self) -> dict[str, Any]:
-        """Parameters of the best trial; `weights` names a transform, the others belong to WALS."""
+        """Parameters of the best trial; `weights` is the `weighting` of WALS."""
         best = self.finished[0]
         return {name: best[name] for name in SPACE} | {"max_iter": best["sweeps"]}
 
@@ -67,21 +67,21 @@ class Tuning:
         return {str(name): float(share) for name, share in found.items()}
 
     def best_model(self) -> WALS:
-        """An unfitted WALS with the best parameters; fit it to `weighted(data)`."""
+        """An unfitted WALS with the best parameters."""
         params = self.best_params
-        params.pop("weights")
+        params["weighting"] = params.pop("weights")
         return WALS(**params, tol=0.0, n_threads=self._n_threads, random_state=self._seed)
 
     def weighted(self, data: Any) -> Any:
-        """A sparse matrix or `Interactions` with the weights the best trial used."""
-        return transformed(data, self.best_params["weights"])
+        """The data as they are: `best_model` weighs them itself. For code from before it did."""
+        return data
 
     @cached_property
     def test(self) -> Result:
         """The best setting, the default WALS and the baselines on cells that no trial has seen."""
         models = {
             "WALS default": WALS(n_threads=self._n_threads, random_state=self._seed),
-            "WALS tuned": Reweighted(self.best_model(), self.best_params["weights"]),
+            "WALS tuned": self.best_model(),
         }
         return evaluate(models, self._outer, metrics=[self.metric], random_state=self._seed)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from halfstep.apps.tune.space import suggest, transformed
+from halfstep.apps.tune.space import suggest
 from halfstep.judge import Split
 from halfstep.judge.run import METRICS, Judgement
 from halfstep.models.wals import WALS
@@ -41,16 +41,17 @@ class Objective:
 
     def __call__(self, trial: Any) -> float:
         params = {name: suggest(trial, name, spec) for name, spec in self.space.items()}
-        weights = params.pop("weights")
-        train, seen = transformed(self.split.train, weights), transformed(self.split.seen, weights)
-        model = WALS(**params, tol=0.0, warm_start=True, n_threads=self.n_threads, random_state=self.seed)
+        weighting = params.pop("weights")
+        model = WALS(
+            **params, weighting=weighting, tol=0.0, warm_start=True, n_threads=self.n_threads, random_state=self.seed
+        )
         seconds, best, done = 0.0, -np.inf, 0
         for sweeps in self.checkpoints:
             begun = time.perf_counter()
-            model.set_params(max_iter=sweeps - done).fit(train)
+            model.set_params(max_iter=sweeps - done).fit(self.split.train)
             seconds += time.perf_counter() - begun
             done = sweeps
-            value = self._value(model, seen)
+            value = self._value(model)
             if value > best:
                 best = value
                 trial.set_user_attr("sweeps", sweeps)
@@ -60,8 +61,8 @@ class Objective:
                 raise self.optuna.TrialPruned
         return best
 
-    def _value(self, model: WALS, seen: Any) -> float:
-        ranked = model.rank_items(seen, self.depth, self.split.rows)
+    def _value(self, model: WALS) -> float:
+        ranked = model.rank_items(self.split.seen, self.depth, self.split.rows)
         judgement = Judgement(ranked, self.split.relevant, self.counts, self.split.train.shape[0])
         return float(np.mean(self.judge(judgement, self.depth)))
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfstep.core.losses import Loss
+from halfstep.core.weighting import Margins, Weighting
 from halfstep.data.columns import choose_columns
 from halfstep.engine.spark.cells import DistributedCells, distribute
 from halfstep.engine.spark.checkpoint import digest
@@ -53,6 +54,14 @@ class CellsThere:
     def weighted(self, factor: float) -> CellsThere:
         """The same with all weights times `factor`."""
         return self if factor == 1.0 else replace(self, cells=self.cells.weighted(factor))
+
+    def weighed(self, weighting: Weighting, margins: Margins | None, dtype: Any) -> CellsThere:
+        if not weighting.identity:
+            raise ValueError(
+                f"weighting={weighting!r} is not for SparkEngine: pairs are summed and counted on the cluster. "
+                "Weigh the column of the DataFrame before the fit, or fit on one machine."
+            )
+        return self
 
     def unpersist(self) -> None:
         self.cells.unpersist()
