@@ -283,9 +283,7 @@ def test_random_bytes_raise(tmp_path, content):
 
 def test_load_finds_the_estimator_in_the_fixed_table(model, monkeypatch):
     module = types.ModuleType("halfstep.models.wals")
-    module.WALS = type(
-        "WALS", (), {"_from_saved": classmethod(lambda cls, saved: (cls.__name__, saved.params["rank"]))}
-    )
+    module.WALS = type("WALS", (), {"from_saved": classmethod(lambda cls, saved: (cls.__name__, saved.params["rank"]))})
     monkeypatch.setitem(sys.modules, "halfstep.models.wals", module)
     assert load(model) == load(model, mmap=True) == ("WALS", 2)
     rewrite(model, lambda d: d.update(kind="os:system"))

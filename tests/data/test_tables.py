@@ -9,13 +9,13 @@ from halfstep.core.cells import Observations
 from halfstep.data import files as persistence
 from halfstep.data.files import ModelFileError
 from halfstep.data.ids import Index
-from halfstep.data.tables import Table, from_saved, merge, to_arrays
+from halfstep.data.tables import CellTable, from_saved, merge, to_arrays
 
 
 def table(dense, users=None, items=None, item_labels=None, dtype=np.float32):
     cells = Observations.from_weights(sp.csr_array(np.asarray(dense, float)), dtype)
     n, m = cells.shape
-    return Table(
+    return CellTable(
         cells,
         Index.range(n, "user") if users is None else Index(users, "user"),
         Index.range(m, "item") if items is None else Index(items, "item"),

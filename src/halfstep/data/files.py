@@ -1,7 +1,7 @@
 """Files: written whole or not at all, and models as one safetensors file that loads without running anything.
 
 Knows tensors, ids and JSON. Must not know what a model computes: an estimator hands over arrays and
-parameters, and takes them back in `_from_saved`.
+parameters, and takes them back in `from_saved`.
 
 The file is plain safetensors. Its one metadata entry, "halfstep", is a JSON document with the schema, the
 kind of estimator, the library version, the parameters, and for every tensor its dtype, shape and CRC-32.

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from halfstep.core.cells import Observations, check_size
 from halfstep.data.frames import interactions_from_frame, is_frame
 from halfstep.data.ids import Index, encode
-from halfstep.data.tables import Table
+from halfstep.data.tables import CellTable
 
 
 def read_table(
     X: Any, *, user: str | None = None, item: str | None = None, weight: str | None = None, dtype: Any = np.float32
-) -> Table:
+) -> CellTable:
     """Users x items with weights from whatever holds them; targets are 1.
 
     Sparse matrix or 2-D array: rows are users, columns items, values weights, ids are row and column numbers; a zero
@@ -33,10 +33,10 @@ def read_table(
         )
     if hasattr(X, "matrix") and hasattr(X, "item_ids"):  # Interactions, which lives a layer above
         cells = _from_matrix(X.matrix, dtype)
-        return Table(cells, Index(X.user_ids, "user"), Index(X.item_ids, "item"), X.user_labels, X.item_labels)
+        return CellTable(cells, Index(X.user_ids, "user"), Index(X.item_ids, "item"), X.user_labels, X.item_labels)
     if sp.issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2):
         cells = _from_matrix(X, dtype)
-        return Table(cells, Index.range(cells.shape[0], "user"), Index.range(cells.shape[1], "item"))
+        return CellTable(cells, Index.range(cells.shape[0], "user"), Index.range(cells.shape[1], "item"))
     if is_frame(X):
         columns = interactions_from_frame(X, user, item, weight)
         users, rows = encode(columns.users, "user")
@@ -51,7 +51,7 @@ def read_table(
         # summing can make zeros or constants; one place decides what becomes of them
         cells = Observations.from_weights(cells.to_csr(), dtype)
         _refuse_empty(cells)
-        return Table(cells, users, items)
+        return CellTable(cells, users, items)
     raise TypeError(
         "X must be a scipy sparse matrix, a 2-D array of weights, a frame with user and item columns, or "
         f"Interactions; got {type(X).__name__}"

@@ -16,7 +16,7 @@ from halfstep.data.plain_ids import join_text, split_text
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class CellTable:
     """Observed cells, users x items, the ids of both sides and, where known, titles to show people."""
 
     observations: Observations
@@ -26,14 +26,14 @@ class Table:
     item_labels: NDArray[Any] | None = None
 
 
-def merge(old: Table, new: Table, dtype: Any) -> Table:
+def merge(old: CellTable, new: CellTable, dtype: Any) -> CellTable:
     """Old cells and new ones over all ids, new ids appended; where both have a cell the new weight holds."""
     for side, a, b in (("rows", old.users, new.users), ("columns", old.items, new.items)):
         if a.is_range and b.is_range and len(b) < len(a):
             raise ValueError(f"X has {len(b)} {side}; without ids it needs at least the {len(a)} of the fit.")
     users, items = old.users.extend(new.users.ids), old.items.extend(new.items.ids)
 
-    def spread(table: Table) -> Any:
+    def spread(table: CellTable) -> Any:
         cells = table.observations.to_csr().tocoo()
         rows = users.positions(table.users.ids)[cells.row]
         columns = items.positions(table.items.ids)[cells.col]
@@ -43,7 +43,7 @@ def merge(old: Table, new: Table, dtype: Any) -> Table:
     replaced = after.copy()
     replaced.data = np.ones_like(replaced.data)
     merged = sp.csr_array(before - before.multiply(replaced) + after)
-    return Table(
+    return CellTable(
         Observations.from_weights(merged, dtype),
         users,
         items,
@@ -62,7 +62,7 @@ def _merged_labels(old: Index, old_labels: Any, new: Index, new_labels: Any, mer
     return labels
 
 
-def to_arrays(table: Table, dtype: Any) -> dict[str, NDArray[Any]]:
+def to_arrays(table: CellTable, dtype: Any) -> dict[str, NDArray[Any]]:
     """Cells and labels as tensors for `persistence.save`; ids travel as its `indexes`."""
     cells = table.observations
     arrays: dict[str, NDArray[Any]] = {
@@ -76,7 +76,7 @@ def to_arrays(table: Table, dtype: Any) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def from_saved(saved: Saved) -> Table:
+def from_saved(saved: Saved) -> CellTable:
     """The table that `to_arrays` took apart; every length is checked."""
     which, weights = pattern_from_saved(saved), saved.array("weights", (None,))
     cells = which.observations
@@ -85,10 +85,10 @@ def from_saved(saved: Saved) -> Table:
     weight = float(weights[0]) if len(weights) == 1 else weights
     labels = [_saved_labels(saved, "user", len(which.users)), _saved_labels(saved, "item", len(which.items))]
     weighted = Observations(cells.shape, cells.indptr, cells.indices, 1.0, weight)
-    return Table(weighted, which.users, which.items, *labels)
+    return CellTable(weighted, which.users, which.items, *labels)
 
 
-def pattern_from_saved(saved: Saved) -> Table:
+def pattern_from_saved(saved: Saved) -> CellTable:
     """Ids, and which cells there are, each of weight 1; every length is checked."""
     users, items = saved.index("user"), saved.index("item")
     indptr, indices = saved.array("indptr", (None,)), saved.array("indices", (None,))
@@ -101,7 +101,7 @@ def pattern_from_saved(saved: Saved) -> Table:
     )
     if not fits:
         raise _misfit(saved)
-    return Table(Observations((len(users), len(items)), indptr, indices), users, items)
+    return CellTable(Observations((len(users), len(items)), indptr, indices), users, items)
 
 
 def _misfit(saved: Saved) -> ModelFileError:

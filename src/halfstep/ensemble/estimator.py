@@ -299,7 +299,8 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
         save_fit(path, self.get_params(deep=False), self._fit())
 
     @classmethod
-    def _from_saved(cls, saved: Saved) -> Self:
+    def from_saved(cls, saved: Saved) -> Self:
+        """The model that a file holds; `halfstep.load` calls this of the right class."""
         model = cls(**saved.params)
         model.fitted_ = load_fit(model._settings(), saved)
         return model

@@ -21,7 +21,7 @@ from halfstep.core.fitted import FromFit
 from halfstep.core.loop import Callback, Record, Session
 from halfstep.data import files as persistence
 from halfstep.data.files import Saved
-from halfstep.data.tables import Table
+from halfstep.data.tables import CellTable
 from halfstep.engine import LocalEngine, Outcome, alternate
 from halfstep.engine.local import thread_count
 from halfstep.engine.protocol import Engine
@@ -82,11 +82,11 @@ class FactorModel(BaseEstimator, ABC, Generic[Fit]):
 
     @staticmethod
     @abstractmethod
-    def _saved_table(saved: Saved) -> Table:
+    def _saved_table(saved: Saved) -> CellTable:
         """The cells and ids of a model file, every length checked."""
 
     @abstractmethod
-    def _saved_fit(self, saved: Saved, table: Table, rows: tuple[Any, Any], outcome: Outcome) -> Fit:
+    def _saved_fit(self, saved: Saved, table: CellTable, rows: tuple[Any, Any], outcome: Outcome) -> Fit:
         """What was fitted, from what a model file holds."""
 
     def _fit(self) -> Fit:
@@ -212,7 +212,8 @@ class FactorModel(BaseEstimator, ABC, Generic[Fit]):
         persistence.save(path, self._kind, params, arrays, self._meta(), {"user": fit.users, "item": fit.items})
 
     @classmethod
-    def _from_saved(cls, saved: Saved) -> Self:
+    def from_saved(cls, saved: Saved) -> Self:
+        """The model that a file holds; `halfstep.load` calls this of the right class."""
         model = cls(**saved.params)
         table = cls._saved_table(saved)
         users, items = (

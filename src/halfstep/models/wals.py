@@ -18,7 +18,7 @@ from halfstep.core.problem import METHODS, scaled_penalty
 from halfstep.data.files import Saved
 from halfstep.data.ids import Index
 from halfstep.data.inputs import read_table
-from halfstep.data.tables import Table, from_saved, merge, to_arrays
+from halfstep.data.tables import CellTable, from_saved, merge, to_arrays
 from halfstep.engine import LocalEngine, Outcome, Problem, Side, Solver
 from halfstep.engine.here import CellsHere
 from halfstep.engine.local import gram_matrix, solve_rows, thread_count
@@ -339,7 +339,7 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
     def _cells_to_save(self) -> dict[str, NDArray[Any]]:
         return to_arrays(self.fitted_.table, self._number())
 
-    def _saved_fit(self, saved: Saved, table: Table, rows: tuple[Any, Any], outcome: Outcome) -> FactorFit:
+    def _saved_fit(self, saved: Saved, table: CellTable, rows: tuple[Any, Any], outcome: Outcome) -> FactorFit:
         return FactorFit.here(table, rows, outcome)
 
 

@@ -153,7 +153,8 @@ class CFEnsembleCV(ClassifierMixin, ShownAverage):
         files.save(path, "CFEnsembleCV", params, *to_file(self.fitted_))
 
     @classmethod
-    def _from_saved(cls, saved: files.Saved) -> Self:
+    def from_saved(cls, saved: files.Saved) -> Self:
+        """The model that a file holds; `halfstep.load` calls this of the right class."""
         model = cls(**saved.params)
         model.fitted_ = from_file(saved, model.ranks, model.links, model.clip)
         return model
