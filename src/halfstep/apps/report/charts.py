@@ -35,18 +35,13 @@ def lines(
     x_label: str,
     y_label: str,
     caption: str = "",
-    log: bool = False,
-    diagonal: bool = False,
     unit_square: bool = False,
-    wide: bool = False,
 ) -> Figure:
-    """Lines with a dot at every value. `diagonal` adds the line y = x."""
+    """Lines with a dot at every value. `unit_square`: shares of both, with the line y = x."""
     xs, ys = [np.asarray(x, float) for x, _ in series.values()], [np.asarray(y, float) for _, y in series.values()]
-    x_scale = AxisScale(0, 1) if unit_square else AxisScale.of(*xs, room=0.02)
-    y_scale = AxisScale(0, 1) if unit_square else AxisScale.of(*ys, log=log and all((y > 0).all() for y in ys))
-    top = 26 if len(series) > 1 else 12
-    canvas = Canvas(x_scale, y_scale, x_label, y_label, top=top, width=WIDE if wide else NARROW)
-    if diagonal:
+    scales = [AxisScale(0, 1)] * 2 if unit_square else [AxisScale.of(*xs, room=0.02), AxisScale.of(*ys)]
+    canvas = Canvas(*scales, x_label, y_label, top=26 if len(series) > 1 else 12)
+    if unit_square:
         canvas.line([0, 1], [0, 1], "", "ref")
     for k, (name, x, y) in enumerate(zip(series, xs, ys, strict=True)):
         canvas.line(x, y, colour(k))
@@ -55,14 +50,13 @@ def lines(
                 note = tip(f"{name}\n{x_label}: {show(a)}\n{y_label}: {show(b)}")
                 place = f'cx="{canvas.at_x(a):.1f}" cy="{canvas.at_y(b):.1f}"'
                 canvas.add(f'<circle {place} r="3.4" style="fill:{colour(k)}" {note}/>')
-    if len(series) > 1:
-        canvas.legend(list(series), [colour(k) for k in range(len(series))])
+    canvas.kinds(list(series))
     told = "; ".join(
         f"{name} goes from {show(float(y[0]))} to {show(float(y[-1]))} over {len(y)} points"
         for name, y in zip(series, ys, strict=True)
         if len(y)
     )
-    return Figure(canvas.svg(), title, f"{y_label} against {x_label}. {told}.", caption, wide=wide)
+    return Figure(canvas.svg(), title, f"{y_label} against {x_label}. {told}.", caption)
 
 
 def estimates(
@@ -74,7 +68,6 @@ def estimates(
     *,
     x_label: str,
     caption: str = "",
-    zero: bool = True,
     reference: float | None = None,
     marked: str | None = None,
     wide: bool = False,
@@ -84,27 +77,24 @@ def estimates(
     low = mean if lows is None else np.where(np.isfinite(np.asarray(lows, float)), np.asarray(lows, float), mean)
     high = mean if highs is None else np.where(np.isfinite(np.asarray(highs, float)), np.asarray(highs, float), mean)
     room = min(max([len(name) for name in names] or [0]), 30) * 6.6 + 18
-    scale = AxisScale.of(low, high, [] if reference is None else [reference], zero=zero)
+    scale = AxisScale.of(low, high, [] if reference is None else [reference], zero=True)
     height = 58 + 25 * len(names)
     canvas = Canvas(scale, None, x_label, left=int(room), height=height, width=WIDE if wide else NARROW)
-    if reference is not None:
-        canvas.add(f'<path class="ref" d="M{canvas.at_x(reference):.1f} {canvas.top}V{height - canvas.bottom}"/>')
+    canvas.upright(reference)
     for k, name in enumerate(names):
         y = canvas.top + 14 + 25 * k
         fill = colour(0) if marked is None or name == marked else colour(6)
-        start, centre = (float(canvas.at_x(max(v, scale.low))) for v in (0.0 if zero else mean[k], mean[k]))
+        start, centre = (float(canvas.at_x(max(v, scale.low))) for v in (0.0, mean[k]))
         between = f"\nbetween {show(low[k])} and {show(high[k])}" if high[k] > low[k] else ""
         note = tip(f"{name}: {show(mean[k])}{between}")
-        if zero:
-            left, long = min(start, centre), abs(centre - start)
-            box = f'x="{left:.1f}" y="{y - 7}" width="{long:.1f}" height="14" rx="3"'
-            canvas.add(f'<rect {box} style="fill:{fill};opacity:.35" {note}/>')
+        left, long = min(start, centre), abs(centre - start)
+        box = f'x="{left:.1f}" y="{y - 7}" width="{long:.1f}" height="14" rx="3"'
+        canvas.add(f'<rect {box} style="fill:{fill};opacity:.35" {note}/>')
         if high[k] > low[k]:
             span = f"M{canvas.at_x(low[k]):.1f} {y}H{canvas.at_x(high[k]):.1f}"
             canvas.add(f'<path d="{span}" style="stroke:{fill};stroke-width:2.4" {note}/>')
         canvas.add(f'<circle cx="{centre:.1f}" cy="{y}" r="4.5" style="fill:{fill}" {note}/>')
-        short = name if len(name) <= 30 else name[:29] + "…"
-        canvas.text(room - 9, y + 4, short, anchor="end", kind="strong")
+        canvas.text(room - 9, y + 4, _short(name, 30), anchor="end", kind="strong")
     told = ", ".join(
         f"{name} {show(mean[k])}" + (f" ({show(low[k])} to {show(high[k])})" if high[k] > low[k] else "")
         for k, name in enumerate(names)
@@ -118,18 +108,16 @@ def histogram(
     *,
     x_label: str,
     caption: str = "",
-    bins: int = 40,
     reference: float | None = None,
 ) -> Figure:
     """Shares of values in equal bins; several groups are drawn as outlines over each other."""
     values = {name: np.asarray(v, float)[np.isfinite(np.asarray(v, float))] for name, v in groups.items()}
     values = {name: v for name, v in values.items() if len(v)}
     everything = np.concatenate(list(values.values())) if values else np.zeros(1)
-    edges = _edges(everything, bins)
+    edges = _edges(everything, 40)
     counts = {name: np.histogram(v, edges)[0] / len(v) for name, v in values.items()}
-    x_scale = AxisScale.of(edges, room=0.01)
-    top = 26 if len(values) > 1 else 12
-    canvas = Canvas(x_scale, AxisScale.of(*counts.values(), zero=True), x_label, "share", top=top)
+    scales = AxisScale.of(edges, room=0.01), AxisScale.of(*counts.values(), zero=True)
+    canvas = Canvas(*scales, x_label, "share", top=26 if len(values) > 1 else 12)
     across = canvas.at_x(edges)
     for k, (name, share) in enumerate(counts.items()):
         up = canvas.at_y(share)
@@ -143,11 +131,8 @@ def histogram(
             box = f'x="{a:.1f}" y="{canvas.top}" width="{b - a:.1f}" height="{floor - canvas.top}"'
             if k == 0:
                 canvas.add(f'<rect {box} style="fill:transparent" {tip(f"{s:.1%} of {name}")}/>')
-    if reference is not None:
-        x = canvas.at_x(reference)
-        canvas.add(f'<path class="ref" d="M{x:.1f} {canvas.top}V{canvas.height - canvas.bottom}"/>')
-    if len(values) > 1:
-        canvas.legend(list(values), [colour(k) for k in range(len(values))])
+    canvas.upright(reference)
+    canvas.kinds(list(values))
     told = "; ".join(
         f"{name}: {len(v):,} values, median {show(float(np.median(v)))}, "
         f"middle half {show(float(np.quantile(v, 0.25)))} to {show(float(np.quantile(v, 0.75)))}"
@@ -222,7 +207,7 @@ def point_map(
         for k in range(len(kind_names)):
             chosen = np.asarray(kinds) == k
             canvas.dots(px[chosen], py[chosen], colour(k), dot, 0.85)
-        canvas.legend(kind_names, [colour(k) for k in range(len(kind_names))])
+        canvas.kinds(kind_names)
     else:
         canvas.dots(px, py, colour(0), dot, 0.85)
     names = [label.split("\n")[0] for label in labels]

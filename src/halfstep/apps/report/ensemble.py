@@ -194,7 +194,6 @@ def _calibration(known: _Known, scores: list[Scores]) -> Section:
         {name: (bins.predicted, bins.observed) for name, bins in curves.items()},
         x_label="predicted probability",
         y_label="share of positives",
-        diagonal=True,
         unit_square=True,
         caption=f"Judged on {where}. On the dashed line, 70% means 70%.",
     )

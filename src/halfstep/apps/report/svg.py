@@ -162,11 +162,16 @@ class Canvas:
             fade = f";opacity:{opacity:g}" if opacity < 1 else ""
             self.add(f'<path class="dots" d="{path}" style="stroke:{stroke};stroke-width:{size:g}{fade}"/>')
 
-    def legend(self, names: Sequence[str], strokes: Sequence[str]) -> None:
-        """Names with their colours in one row above the frame."""
+    def upright(self, x: float | None) -> None:
+        """A dashed line at `x`, from the floor to the top, where there is one."""
+        if x is not None:
+            self.add(f'<path class="ref" d="M{self.at_x(x):.1f} {self.top}V{self.height - self.bottom}"/>')
+
+    def kinds(self, names: Sequence[str]) -> None:
+        """Names with their colours in one row above the frame, where there are several."""
         x = float(self.left)
-        for name, stroke in zip(names, strokes, strict=True):
-            self.add(f'<path d="M{x:.0f} 8h14" style="stroke:{stroke};stroke-width:4;stroke-linecap:round"/>')
+        for k, name in enumerate(names if len(names) > 1 else ()):
+            self.add(f'<path d="M{x:.0f} 8h14" style="stroke:{colour(k)};stroke-width:4;stroke-linecap:round"/>')
             self.text(x + 20, 12, name, kind="strong")
             x += 34 + LETTER * len(name)
 

@@ -11,7 +11,7 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from halfstep.apps.serve.metrics import Metrics
@@ -152,11 +152,14 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 async def _refuse(problem: Refusal, request_id: str, send: Send) -> None:
-    body = json.dumps(problem.body(request_id)).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if problem.status in (408, 413):
-        headers.append((b"connection", b"close"))  # the rest of the body will not be read
-    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    close = [(b"connection", b"close")] if problem.status in (408, 413) else []  # the rest of the body will not be read
+    await send_json(send, problem.status, json.dumps(problem.body(request_id)).encode(), close)
+
+
+async def send_json(send: Send, status: int, body: bytes, more: Iterable[tuple[bytes, bytes]] = ()) -> None:
+    """A JSON answer without a framework."""
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *more]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 

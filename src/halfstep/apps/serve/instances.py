@@ -63,8 +63,7 @@ class InstanceAnswers:
 
     def one(self, number: int) -> dict[str, Any]:
         """One instance with the vote of every classifier."""
-        if not 0 <= number < len(self.codes):
-            raise Refusal(404, f"unknown instance {number}; there are 0 to {len(self.codes) - 1}", field="number")
+        self._check(number, "number")
         weights = self._weights()
         votes = [
             {"classifier": j, "probabilities": None if np.isnan(vote).any() else np.round(vote, DIGITS).tolist()}
@@ -91,8 +90,7 @@ class InstanceAnswers:
         at_most("labels", len(labels), self.settings.max_list, "entries are")
         fresh = np.full(len(self.codes), None, object)
         for place, (number, label) in enumerate(labels):
-            if not 0 <= number < len(self.codes):
-                raise Refusal(404, f"unknown instance {number}; there are 0 to {len(self.codes) - 1}", field="labels")
+            self._check(number, "labels")
             if label not in self.classes:
                 raise FieldError(f"labels[{place}].label", f"{label!r} is none of the classes {self.classes}")
             fresh[number] = label
@@ -107,6 +105,10 @@ class InstanceAnswers:
         return model, {"labelled": labelled, "changed": changed, "sweeps": int(model.n_iter_)}
 
     # ------------------------------------------------------------------ small things
+
+    def _check(self, number: int, field: str) -> None:
+        if not 0 <= number < len(self.codes):
+            raise Refusal(404, f"unknown instance {number}; there are 0 to {len(self.codes) - 1}", field=field)
 
     def _need_labels(self) -> None:
         if not (hasattr(self.model, "query") and hasattr(self.model, "partial_fit")):

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 from anyio import to_thread
 from pydantic import ValidationError
 
-from halfstep.apps.serve.guard import App, Receive, Scope, Send
+from halfstep.apps.serve.guard import App, Receive, Scope, Send, send_json
 from halfstep.apps.serve.problems import Refusal, at_most
 from halfstep.apps.serve.ranking import RankingAnswers
 from halfstep.apps.serve.replies import INLINE, encoded, told
@@ -107,7 +107,4 @@ class Quick:
             ranking = None  # the route says what is wrong
         if ranking is None:
             return await self.app(scope, receive, send)
-        body = await self.state.together.recommend(ranking, query)
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await send_json(send, 200, await self.state.together.recommend(ranking, query))
