@@ -8,17 +8,8 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from halfstep.apps.cli import sources
 from halfstep.apps.cli.running import check_writable, run_average, run_fit
-from halfstep.apps.cli.sources import (
-    Data,
-    Duplicates,
-    ItemColumn,
-    OnetKind,
-    UserColumn,
-    WeightColumn,
-    read_interactions,
-    read_ratings,
-)
 from halfstep.apps.cli.wide import WidePredictions, read_predictions
 from halfstep.apps.console import JsonFlag, Records, guarded, listed, say, write_records
 
@@ -46,13 +37,13 @@ Seconds = Annotated[float | None, typer.Option(help="No sweep is begun after tha
 @app.command("wals")
 @guarded
 def fit_wals(
-    data: Data,
+    data: sources.Data,
     output: SavedTo = Path("model.safetensors"),
-    user: UserColumn = None,
-    item: ItemColumn = None,
-    weight: WeightColumn = None,
-    duplicates: Duplicates = "sum",
-    kind: OnetKind = "activities",
+    user: sources.UserColumn = None,
+    item: sources.ItemColumn = None,
+    weight: sources.WeightColumn = None,
+    duplicates: sources.Duplicates = "sum",
+    kind: sources.OnetKind = "activities",
     rank: Rank = 64,
     background: Background = 0.05,
     reg: Reg = 0.01,
@@ -77,7 +68,7 @@ def fit_wals(
     from halfstep.models.wals import WALS
 
     check_writable(output)
-    interactions = read_interactions(data, user, item, weight, duplicates, kind)
+    interactions = sources.read_interactions(data, user, item, weight, duplicates, kind)
     model = WALS(
         rank,
         background,
@@ -99,8 +90,8 @@ def fit_wals(
 def fit_plq(
     data: Annotated[str, typer.Argument(help="A CSV, TSV, Parquet or Arrow file with a row for each rating.")],
     output: SavedTo = Path("model.safetensors"),
-    user: UserColumn = None,
-    item: ItemColumn = None,
+    user: sources.UserColumn = None,
+    item: sources.ItemColumn = None,
     rating: Annotated[str | None, typer.Option(help="Column of ratings; detected when left out.")] = None,
     rank: Rank = 10,
     loss: Annotated[str, typer.Option(help="absolute, huber, squared, quantile, hinge, logistic, ...")] = "squared",
@@ -126,7 +117,7 @@ def fit_plq(
     from halfstep.models.plqmf import PLQMF
 
     check_writable(output)
-    pairs_of_ids, y = read_ratings(data, user, item, rating)
+    pairs_of_ids, y = sources.read_ratings(data, user, item, rating)
     model = PLQMF(
         rank,
         loss,

@@ -9,18 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from halfstep.apps.cli import fit
+from halfstep.apps.cli import fit, sources
 from halfstep.apps.cli.running import check_writable
-from halfstep.apps.cli.sources import (
-    Data,
-    Duplicates,
-    ItemColumn,
-    OnetKind,
-    UserColumn,
-    WeightColumn,
-    load_model,
-    read_interactions,
-)
 from halfstep.apps.console import (
     INTERRUPTED,
     JsonFlag,
@@ -43,16 +33,16 @@ LeaveOut = Annotated[int, typer.Option("--leave-out", help="Cells held out of ev
 
 @guarded
 def evaluate(
-    data: Data,
+    data: sources.Data,
     model: Annotated[
         list[Path] | None,
         typer.Option("--model", "-m", help="Take the parameters of this saved model (it is fitted anew); repeatable."),
     ] = None,
-    user: UserColumn = None,
-    item: ItemColumn = None,
-    weight: WeightColumn = None,
-    duplicates: Duplicates = "sum",
-    kind: OnetKind = "activities",
+    user: sources.UserColumn = None,
+    item: sources.ItemColumn = None,
+    weight: sources.WeightColumn = None,
+    duplicates: sources.Duplicates = "sum",
+    kind: sources.OnetKind = "activities",
     protocol: Protocol = "strong_generalisation",
     leave_out: LeaveOut = 5,
     metrics: Annotated[
@@ -81,8 +71,8 @@ def evaluate(
     from halfstep.judge import evaluate as judge
     from halfstep.models.wals import WALS
 
-    interactions = read_interactions(data, user, item, weight, duplicates, kind)
-    models: dict[str, Any] = {path.stem: load_model(path, "WALS") for path in model or []}
+    interactions = sources.read_interactions(data, user, item, weight, duplicates, kind)
+    models: dict[str, Any] = {path.stem: sources.load_model(path, "WALS") for path in model or []}
     for each in models.values():
         each.set_params(n_threads=threads)
     if not models:
@@ -146,12 +136,12 @@ def bench(
 
 @guarded
 def tune(
-    data: Data,
-    user: UserColumn = None,
-    item: ItemColumn = None,
-    weight: WeightColumn = None,
-    duplicates: Duplicates = "sum",
-    kind: OnetKind = "activities",
+    data: sources.Data,
+    user: sources.UserColumn = None,
+    item: sources.ItemColumn = None,
+    weight: sources.WeightColumn = None,
+    duplicates: sources.Duplicates = "sum",
+    kind: sources.OnetKind = "activities",
     metric: Annotated[str, typer.Option(help="Ranking metric to maximise.")] = "ndcg@10",
     trials: Annotated[int, typer.Option(help="Settings to try.", min=1)] = 40,
     timeout: Annotated[float | None, typer.Option(help="Begin no trial after that many seconds.", min=0)] = None,
@@ -176,7 +166,7 @@ def tune(
 
     if save is not None:
         check_writable(save)
-    interactions = read_interactions(data, user, item, weight, duplicates, kind)
+    interactions = sources.read_interactions(data, user, item, weight, duplicates, kind)
     with stop_on_interrupt("trial") as stop, bar(f"tuning {metric}", trials) as advance:
 
         def on_trial(done: int, best: float) -> bool:

@@ -39,7 +39,8 @@ def lines(
 ) -> Figure:
     """Lines with a dot at every value. `unit_square`: shares of both, with the line y = x."""
     xs, ys = [np.asarray(x, float) for x, _ in series.values()], [np.asarray(y, float) for _, y in series.values()]
-    scales = [AxisScale(0, 1)] * 2 if unit_square else [AxisScale.of(*xs, room=0.02), AxisScale.of(*ys)]
+    unit = AxisScale(0, 1)
+    scales = (unit, unit) if unit_square else (AxisScale.of(*xs, room=0.02), AxisScale.of(*ys))
     canvas = Canvas(*scales, x_label, y_label, top=26 if len(series) > 1 else 12)
     if unit_square:
         canvas.line([0, 1], [0, 1], "", "ref")
