@@ -24,7 +24,7 @@ from halfstep.data.frames import pairs_from
 from halfstep.data.ids import Index
 from halfstep.data.inputs import read_table
 from halfstep.data.pairs import ValuedPairs, read_pairs
-from halfstep.engine.instances import InstanceReader, Read, read_here
+from halfstep.engine.instances import Arrays, Frame, Read, only_here
 from halfstep.engine.local import LocalSession, gram_matrix, solve_rows, thread_count
 from halfstep.engine.protocol import Array, Cut, Decode, Scale, Start
 
@@ -174,9 +174,9 @@ class LocalEngine:
 
     n_threads: int | None = None
 
-    def instances(self, P: Any, reader: InstanceReader[Read]) -> Read:
-        """What a reader makes of instances, one to a row: all of them are here."""
-        return read_here(P, reader)
+    def instances(self, P: Any, arrays: Arrays[Read], frame: Frame[Read]) -> Read:
+        """What is made of instances, one to a row: all of them are here."""
+        return arrays(only_here(P))
 
     def read(self, X: Any, columns: Mapping[str, Any], *, dtype: Any, splits: bool = True) -> CellsHere:
         table = read_table(X, **columns, dtype=dtype)

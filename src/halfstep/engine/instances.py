@@ -1,31 +1,30 @@
-"""Instances, one to a row, as an engine hands them to whoever reads them.
+"""Instances, one to a row, where they are: arrays on this machine, a DataFrame on its cluster. Knows no estimator.
 
-On this machine all of them are here. On a cluster some rows come here and the others stay where they are, in blocks
-(`engine.spark.instances`). Knows no estimator.
+Whoever reads or answers them says how, in both forms; `engine.spark.instances` has what a DataFrame needs.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-Read = TypeVar("Read", covariant=True)
-
-
-class InstanceReader(Protocol[Read]):
-    """What a caller makes of its input, in each of the forms in which an engine has it."""
-
-    def arrays(self, P: Any) -> Read:
-        """Of anything that NumPy understands."""
-
-    def frame(self, frame: Any) -> Read:
-        """Of an `engine.spark.instances.InstanceFrame`."""
+Read = TypeVar("Read")
+Arrays = Callable[[Any], Read]
+"""What is made of anything that NumPy understands."""
+Frame = Callable[[Any], Read]
+"""What is made of an `engine.spark.instances.InstanceFrame`, or of a DataFrame where nothing is fitted."""
 
 
-def read_here(P: Any, reader: InstanceReader[Read]) -> Read:
-    """Instances on this machine."""
+def only_here(P: Any) -> Any:
+    """P, unless it is elsewhere."""
     if is_spark_frame(P):
         raise TypeError("P is a Spark DataFrame; pass engine=SparkEngine(spark) to fit on it where it is")
-    return reader.arrays(P)
+    return P
+
+
+def answered(P: Any, arrays: Arrays[Read], frame: Frame[Read]) -> Read:
+    """The answer to questions about P, in its own form."""
+    return frame(P) if is_spark_frame(P) else arrays(P)
 
 
 def is_spark_frame(value: Any) -> bool:

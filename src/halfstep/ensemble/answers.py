@@ -1,17 +1,17 @@
 """What a fitted ensemble says of instances: probability, prediction, novelty; of its own, of arrays, of a frame.
 
-Knows a fit. Must not know where the instances are: `engine.questions` does.
+Knows a fit. Must not know how rows travel: `engine.spark.instances` does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from halfstep.core.arrays import Floats
 from halfstep.ensemble.fit import EnsembleFit
@@ -44,38 +44,27 @@ def own_answer(fit: EnsembleFit, name: str) -> NDArray[Any]:
     return (fit.probabilities if name == "probability" else fit.novelty).copy()
 
 
-@dataclass(frozen=True, eq=False)
-class EnsembleQuestions:
-    """Which answers a fit is asked for, and what is known of the instances beside P."""
+def array_answer(
+    fit: EnsembleFit, name: str, P: Any, features: ArrayLike | None, tasks: ArrayLike | None
+) -> NDArray[Any]:
+    return answers(fit, (name,), P, features, tasks)[name]
 
-    fit: EnsembleFit
-    names: Sequence[str]
-    features: ArrayLike | None = None
-    tasks: ArrayLike | None = None
 
-    def arrays(self, P: Any) -> NDArray[Any]:
-        (answer,) = answers(self.fit, self.names, P, self.features, self.tasks).values()
-        return answer
+def frame_answers(fit: EnsembleFit, names: Sequence[str], P: Any, keep: bool) -> Any:
+    """A DataFrame with answers beside its columns. keep : whether predictions and features stay among them."""
+    from halfstep.engine.spark.instances import answered_frame
 
-    def frame(
-        self,
-    ) -> tuple[list[str], str, dict[str, tuple[DTypeLike, int]], Callable[[Floats], dict[str, NDArray[Any]]]]:
-        """See `engine.questions.Questions`."""
-        columns = self.fit.frame_columns
-        if columns is None:
-            raise ValueError(
-                "this model was fitted on arrays and knows no column names; fit it with engine=SparkEngine(spark), or "
-                "pass arrays"
-            )
-        predictions, features = columns["predictions"], columns["features"]
-        said = f"the model was fitted on the predictions {predictions} and the features {features}"
-        kinds: dict[str, tuple[DTypeLike, int]] = {
-            "probability": (np.float64, 2),
-            "prediction": (self.fit.classes.dtype, 1),
-            "novelty": (np.float64, 1),
-        }
-        answer = partial(_of_numbers, _travelling(self.fit), self.names, len(predictions))
-        return [*predictions, *features], said, {name: kinds[name] for name in self.names}, answer
+    columns = fit.frame_columns
+    if columns is None:
+        raise ValueError(
+            "this model was fitted on arrays and knows no column names; fit it with engine=SparkEngine(spark), or "
+            "pass arrays"
+        )
+    predictions, features = columns["predictions"], columns["features"]
+    said = f"the model was fitted on the predictions {predictions} and the features {features}"
+    kinds = {"probability": (np.dtype(float), 2), "prediction": (fit.classes.dtype, 1), "novelty": (np.dtype(float), 1)}
+    answer = partial(_of_numbers, _travelling(fit), names, len(predictions))
+    return answered_frame(P, [*predictions, *features], said, {name: kinds[name] for name in names}, answer, keep=keep)
 
 
 def _of_numbers(fit: EnsembleFit, names: Sequence[str], m: int, numbers: Floats) -> dict[str, NDArray[Any]]:

@@ -7,12 +7,10 @@ plain functions of arrays. Must not know labels, DataFrames, or what brings bloc
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from halfstep.core.arrays import Codes, Floats
 from halfstep.ensemble.columns import FactorArray, LatentColumns
@@ -23,10 +21,12 @@ from halfstep.ensemble.scale import CellScale
 from halfstep.ensemble.start import StartSums
 from halfstep.ensemble.table import PredictionTable, make_table
 
+if TYPE_CHECKING:
+    from halfstep.engine.spark.instances import InstanceBlocks
+
 QUANTILE_BINS = 4096
 Wrong = list[tuple[int, float, int]]
 """(column, example, count) of every column with a value outside [0, 1]."""
-Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +37,6 @@ class RowBlock:
     features: Floats | None
     wrong: Wrong
     empty: int
-    mark: NDArray[np.uint64]
-    """(1,) a sum over rows that tells other data apart, in whatever order and blocks it comes."""
 
     @property
     def channel(self) -> Codes:
@@ -63,7 +61,7 @@ class BlockRecipe:
         if self.moments is not None:
             features = (numbers[:, self.m :] - self.moments[0]) / self.moments[1]
         table = make_table(P, self.scale, self.confidence, np.full(len(P), -1), self.dtype)
-        return RowBlock(table, features, wrong, int(np.isnan(P).all(axis=1).sum()), _mark(numbers))
+        return RowBlock(table, features, wrong, int(np.isnan(P).all(axis=1).sum()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,25 +72,13 @@ class SolvedBlock:
     found: SiteSums
 
 
-class RowBlocks(Protocol):
-    """Blocks wherever they are; `engine.spark.instances.InstanceBlocks` says what the methods mean."""
-
-    def total(self, function: Callable[[RowBlock], Found]) -> Found: ...
-    def advance(
-        self, make: Callable[[RowBlock], Any], report: Callable[[SolvedBlock, SolvedBlock | None], Found]
-    ) -> Found: ...
-    def total_of_states(self, function: Callable[[RowBlock, SolvedBlock], Found]) -> Found: ...
-    def gather(self, function: Callable[[RowBlock, SolvedBlock], Found]) -> list[Found]: ...
-    def unpersist(self) -> None: ...
-
-
 class DistributedRows:
     """`RowsElsewhere` in blocks. `model` are the classifiers, without rows, that `solve` and `sums` take the place of.
 
-    wrong, empty, mark : see `RowBlock`; over all blocks.
+    wrong, empty : see `RowBlock`; over all blocks.
     """
 
-    def __init__(self, blocks: RowBlocks, model: EnsembleFactors) -> None:
+    def __init__(self, blocks: InstanceBlocks[RowBlock], model: EnsembleFactors) -> None:
         self.blocks, self.model = blocks, model
         columns = model.columns
         found = blocks.total(lambda block: first_sums(block, columns)).sums
@@ -100,7 +86,6 @@ class DistributedRows:
         self.weights: tuple[Floats, Floats] = found["weights"], found["counts"]
         self.wrong: Wrong = found["wrong"]
         self.empty: int = found["empty"]
-        self.mark: NDArray[np.uint64] = found["mark"]
         self.n_cells = int(self.weights[1].sum())
         self._known: tuple[FactorArray, PartSums] | None = None
 
@@ -159,7 +144,7 @@ def first_sums(block: RowBlock, columns: LatentColumns) -> SiteSums:
     """What is known of a block before anything is solved."""
     weights, counts = block.table.weights_by_classifier()
     start = StartSums.of(block.table, columns, block.channel)
-    found = {"wrong": block.wrong, "empty": block.empty, "mark": block.mark}
+    found = {"wrong": block.wrong, "empty": block.empty}
     return SiteSums("start", {"start": start, "weights": weights, "counts": counts, **found})
 
 
@@ -192,14 +177,6 @@ def out_of_range(P: Floats) -> Wrong:
     """What is no probability."""
     bad = ~(np.isnan(P) | ((P >= 0) & (P <= 1)))
     return [(int(j), float(P[bad[:, j], j][0]), int(bad[:, j].sum())) for j in np.flatnonzero(bad.any(axis=0))]
-
-
-def _mark(numbers: Floats) -> NDArray[np.uint64]:
-    """(1,) the wrapped sum of a hash of each row's bits."""
-    keys = np.random.default_rng(0).integers(1, 2**63, numbers.shape[1], np.uint64) | np.uint64(1)
-    mixed = (np.ascontiguousarray(numbers).view(np.uint64) * keys).sum(axis=1)
-    mixed = (mixed ^ (mixed >> np.uint64(29))) * keys[0]
-    return np.asarray([(mixed ^ (mixed >> np.uint64(32))).sum()], np.uint64)
 
 
 def _bin(novelty: Floats) -> Codes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -22,8 +23,8 @@ from halfstep.core.fitted import FromFit
 from halfstep.core.loop import Callback, Record
 from halfstep.data.files import Saved
 from halfstep.engine.here import LocalEngine
-from halfstep.engine.questions import answered
-from halfstep.ensemble.answers import METHODS, EnsembleQuestions, own_answer
+from halfstep.engine.instances import answered
+from halfstep.ensemble.answers import METHODS, array_answer, frame_answers, own_answer
 from halfstep.ensemble.diagnostics import Diagnostics, classifier_weights, diagnose
 from halfstep.ensemble.federated import FederatedRound, next_round, site_sums
 from halfstep.ensemble.fit import EnsembleFit
@@ -163,7 +164,8 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
         """
         settings = self._settings()
         engine = LocalEngine(self.n_threads) if self.engine is None else self.engine
-        given: GivenInstances = engine.instances(P, EnsembleReader(settings, y, features, groups, tasks))
+        reader = EnsembleReader(settings, y, features, groups, tasks)
+        given: GivenInstances = engine.instances(P, reader.arrays, reader.frame)
         self.fitted_ = given.fit(settings)
         return self
 
@@ -250,7 +252,8 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
         fit = self._fit()
         if P is None:
             return own_answer(fit, name)
-        answer: NDArray[Any] = answered(P, EnsembleQuestions(fit, (name,), features, tasks))
+        here = partial(array_answer, fit, name, features=features, tasks=tasks)
+        answer: NDArray[Any] = answered(P, here, partial(frame_answers, fit, (name,), keep=False))
         return answer
 
     @available_if(_meets_frames)  # type: ignore[untyped-decorator]  # scikit-learn is untyped
@@ -260,7 +263,7 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
         probability : array<double>, in the order of `classes_`; prediction : the most probable label; novelty : double.
         P needs the prediction and feature columns of the fit; all its columns are kept.
         """
-        return answered(P, EnsembleQuestions(self._fit(), tuple(METHODS)), keep=True)
+        return frame_answers(self._fit(), tuple(METHODS), P, keep=True)
 
     def query(self, n: int = 1) -> NDArray[np.intp]:
         """(n,) the unlabelled instances whose labels would help most, best first; numbers of fitted instances.

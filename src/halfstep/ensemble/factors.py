@@ -145,7 +145,17 @@ class EnsembleFactors:
         total = dict.fromkeys(REPORTED, 0.0)
         for rows, cells in self._cells(0, extra):
             here = None if label is None else LabelCell(label.vector, label.targets[rows], label.weights[rows])
-            sums = self._solve(0, self.problem, self.row_factors[rows], V, cells, evaluate, here)
+            sums = solve_rows(
+                self.problem,
+                0,
+                self.row_factors[rows],
+                V,
+                self._solver,
+                cells=cells,
+                label=here,
+                evaluate=evaluate,
+                n_threads=self.n_threads,
+            )
             for name in total:
                 total[name] += sums[name]
         return total
@@ -155,31 +165,12 @@ class EnsembleFactors:
         for block, cells in self._cells(1):
             side = replace(self.problem.sides[1], prior=None if prior is None else prior[block])
             problem = replace(self.problem, sides=(self.problem.sides[0], side))
-            self._solve(1, problem, self.classifier_factors[block], self.row_factors, cells, False)
+            own, solver = self.classifier_factors[block], self._solver
+            solve_rows(problem, 1, own, self.row_factors, solver, cells=cells, n_threads=self.n_threads)
 
-    def _solve(
-        self,
-        side: int,
-        problem: Problem,
-        own: FactorArray,
-        other: FactorArray,
-        cells: Observations | DenseCells,
-        evaluate: bool,
-        label: LabelCell | None = None,
-    ) -> dict[str, float]:
-        solver = Solver(tolerance=1e-7 if own.dtype == np.float32 else 1e-10, max_steps=100)
-        return solve_rows(
-            problem,
-            side,
-            own,
-            other,
-            solver,
-            gram=None,
-            evaluate=evaluate,
-            n_threads=self.n_threads,
-            cells=cells,
-            label=label,
-        )
+    @property
+    def _solver(self) -> Solver:
+        return Solver(tolerance=1e-7 if self.row_factors.dtype == np.float32 else 1e-10, max_steps=100)
 
     # ------------------------------------------------------------------ sums over rows
 

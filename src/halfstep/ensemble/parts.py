@@ -7,21 +7,21 @@ labels or aggregators.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from halfstep.core.arrays import Floats
 from halfstep.ensemble.columns import FactorArray
-from halfstep.ensemble.start import StartSums
+from halfstep.ensemble.start import StartSums, SummedFields
 
 REPORTED = ("squares", "data", "scores", "change", "size", "gap", "steps", "repaired")
 """What the core reports of solved rows and the loop asks for."""
 
 
 @dataclass(frozen=True, eq=False)
-class PartSums:
+class PartSums(SummedFields):
     """What rows add up to under given classifiers.
 
     matrices (m, f, f), vectors (m, f) : the quadratic 1/2 v'Av - r'v of every classifier on its cells, over its f free
@@ -33,9 +33,6 @@ class PartSums:
     vectors: Floats
     data: float
     penalty: float
-
-    def __add__(self, more: PartSums) -> PartSums:
-        return PartSums(*(getattr(self, f.name) + getattr(more, f.name) for f in fields(self)))
 
 
 def penalised(matrices: Floats, vectors: Floats, reg: float, prior: Floats | None = None) -> tuple[Floats, Floats]:

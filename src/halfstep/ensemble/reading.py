@@ -129,8 +129,10 @@ class EnsembleReader:
                 raise
         _warn_empty(rows.P, labels, predictions, elsewhere)
         parameters = {f.name: getattr(settings, f.name) for f in fields(settings) if f.name not in _UNMARKED}
-        data = [rows.P, rows.y, side, *(part.mark for part in elsewhere), groups]
-        return GivenInstances(known, rows.P, columns, elsewhere, frame.checkpoints(data, parameters))
+        prepare = frame.checkpoints(
+            [*predictions, *features, self.y], None if groups is None else groups.tolist(), parameters
+        )
+        return GivenInstances(known, rows.P, columns, elsewhere, prepare)
 
 
 # ---------------------------------------------------------------------- columns of a frame

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,8 +19,15 @@ INITS = ("svd", "random")
 RANDOM_SCALE = 0.01
 
 
+class SummedFields:
+    """A dataclass whose values are added field by field."""
+
+    def __add__(self, more: Self) -> Self:
+        return type(self)(*(value + getattr(more, name) for name, value in vars(self).items()))
+
+
 @dataclass(frozen=True, eq=False)
-class StartSums:
+class StartSums(SummedFields):
     """Sums over rows from which classifiers start; those of several sites add up.
 
     counts, targets (n_channels, m) : observed cells and their summed targets, by class
@@ -33,9 +40,6 @@ class StartSums:
     centred: Floats
     gram: Floats
     rows: float
-
-    def __add__(self, more: StartSums) -> StartSums:
-        return StartSums(*(getattr(self, f.name) + getattr(more, f.name) for f in fields(self)))
 
     @classmethod
     def of(cls, table: PredictionTable, columns: LatentColumns, channel: Codes) -> StartSums:

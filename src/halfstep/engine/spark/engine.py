@@ -10,7 +10,7 @@ from halfstep._version import __version__
 from halfstep.core.initial import OneSideAtRandom, random_start
 from halfstep.core.losses import Loss
 from halfstep.core.problem import Problem, Solver
-from halfstep.engine.instances import InstanceReader, Read
+from halfstep.engine.instances import Arrays, Frame, Read
 from halfstep.engine.protocol import Scale, Start
 from halfstep.engine.spark.cells import DistributedCells
 from halfstep.engine.spark.checkpoint import Checkpoints, fingerprint_of
@@ -76,9 +76,9 @@ class SparkEngine:
     def n_blocks(self) -> int:
         return self.blocks or 2 * int(self.spark.sparkContext.defaultParallelism)
 
-    def instances(self, P: Any, reader: InstanceReader[Read]) -> Read:
-        """What a reader makes of a DataFrame with one row for each instance; see `instances.InstanceFrame`."""
-        return reader.frame(InstanceFrame(P, self))
+    def instances(self, P: Any, arrays: Arrays[Read], frame: Frame[Read]) -> Read:
+        """What is made of a DataFrame with one row for each instance; see `instances.InstanceFrame`."""
+        return frame(InstanceFrame(P, self))
 
     def check_executors(self) -> None:
         """Raise unless the executors can import this version of halfstep."""

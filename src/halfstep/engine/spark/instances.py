@@ -24,6 +24,7 @@ _PACKED = "n long, numbers binary"
 Block = TypeVar("Block")
 State = TypeVar("State")
 Found = TypeVar("Found")
+Prepare = Callable[[Any], None]
 
 
 class InstanceFrame:
@@ -91,18 +92,19 @@ class InstanceFrame:
         shuffled = numbers.repartition(n_blocks).mapInArrow(_pack, _PACKED)
         return InstanceBlocks(kept(shuffled.rdd.mapPartitionsWithIndex(make)), n_blocks)
 
-    def checkpoints(self, data: Iterable[Any], parameters: Mapping[str, Any]) -> Callable[[Any], None] | None:
+    def checkpoints(self, names: Sequence[str], more: Any, parameters: Mapping[str, Any]) -> Prepare | None:
         """Lets a session write checkpoints and go on from them, where the engine asks for it.
 
-        data : arrays, or None, that must be the same for a fit to go on; parameters likewise.
+        The columns `names`, in whatever order their rows come, `more` and the parameters must be those of the fit.
         """
+        from pyspark.sql import functions as F
+
         engine = self.engine
         if engine.checkpoint is None:
             return None
-        mark = {
-            "data": digest(b"".join(np.asarray([] if part is None else part).tobytes() for part in data)),
-            "parameters": digest(repr(sorted(parameters.items())).encode()),
-        }
+        hashed = F.xxhash64(*(F.col(f"`{name}`") for name in names)).cast("decimal(38,0)")
+        data = self.frame.agg(F.sum(hashed), F.count("*")).collect()[0], more
+        mark = {name: digest(repr(part).encode()) for name, part in (("data", data), ("parameters", parameters))}
         checkpoints = StateCheckpoints(engine.spark, engine.checkpoint, engine.every, mark)
         return lambda session: checkpoints.attach(session, engine.resume)
 
