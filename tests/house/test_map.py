@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import FrameType
 
 import pytest
+
+import halfstep as hs
 
 from .tree import PACKAGE, ROOT
 
@@ -81,6 +86,40 @@ def test_every_hop_exists(family, file, name):
         assert defined(ast.parse(text), name.split(".")), f"{file} has no {name}"
     else:
         assert re.search(rf"\b{name.rpartition('.')[2]}\b *[<(]", text), f"{file} has no {name}"
+
+
+def fit_and_ask(family: str) -> None:
+    """One small fit of a family, and one answer."""
+    if family == "WALS":
+        hs.WALS(rank=2, max_iter=2, random_state=0).fit(hs.datasets.load_sample_skills()).recommend("Data scientist")
+    elif family == "PLQMF":
+        pairs, y, _ = hs.datasets.make_ratings(20, 15, 150, random_state=0)
+        hs.PLQMF(2, loss="absolute", max_iter=2, random_state=0).fit(pairs, y).predict(pairs)
+    else:
+        P, y, _ = hs.datasets.make_predictions(60, 6, random_state=0)
+        chosen = {"CFEnsemble": {"confidence": "certainty", "max_iter": 2}, "CFEnsembleCV": {"ranks": (1,)}}
+        getattr(hs, family)(**chosen[family]).fit(P, y).predict_proba()
+
+
+@pytest.mark.parametrize("family", LONGEST)
+def test_a_cell_really_takes_that_path(family):
+    called: dict[tuple[str, str], int] = {}
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(str(PACKAGE)):
+            file = Path(frame.f_code.co_filename).relative_to(PACKAGE).as_posix()
+            called.setdefault((file, frame.f_code.co_qualname), len(called))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        fit_and_ask(family)
+    finally:
+        sys.setprofile(before)
+    hops = [hop for hop in paths()[family] if not hop[0].startswith("cpp/")]
+    assert [hop for hop in hops if hop not in called] == []
+    order = [called[hop] for hop in dict.fromkeys(hops)]
+    assert order == sorted(order), "hops stand in another order than they are taken"
 
 
 def defined(tree: ast.AST, names: list[str]) -> bool:
