@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
 from halfstep.data.datasets import Interactions
-from halfstep.data.inputs import read_table
+from halfstep.data.table import read_table
 from halfstep.models.wals import WALS
 
 DENSE = np.array([[0, 2, 0, 1], [3, 0, 0, 0], [0, 1, 4, 0]], float)
@@ -14,7 +14,7 @@ USERS, ITEMS = ["ann", "bob", "cat"], ["w", "x", "y", "z"]
 
 
 def weights(table):
-    return table.observations.to_csr().toarray()
+    return table.cells.to_csr().toarray()
 
 
 # ---------------------------------------------------------------------- matrices
@@ -25,8 +25,8 @@ def weights(table):
 def test_every_sparse_format(kind, make):
     table = read_table(make(DENSE).asformat(kind))
     assert_array_equal(weights(table), DENSE)
-    assert table.users.is_range
-    assert table.observations.targets == 1.0
+    assert table.ids[0].is_range
+    assert table.cells.targets == 1.0
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "uint8", "int64", "uint64"])
@@ -39,7 +39,7 @@ def test_every_dtype(dtype):
 def test_booleans_are_ones():
     for X in (DENSE > 0, sp.csr_array(DENSE > 0)):
         table = read_table(X)
-        assert table.observations.weights == 1.0
+        assert table.cells.weights == 1.0
         assert_array_equal(weights(table), DENSE > 0)
 
 
@@ -56,7 +56,7 @@ def test_unsorted_entries():
     )
     table = read_table(matrix)
     assert_array_equal(weights(table), DENSE)
-    assert all(np.all(np.diff(part) > 0) for part in np.split(table.observations.indices, [2, 3]))
+    assert all(np.all(np.diff(part) > 0) for part in np.split(table.cells.indices, [2, 3]))
 
 
 @pytest.mark.parametrize("kind", ["coo", "csr"])
@@ -73,7 +73,7 @@ def test_repeated_entries_are_summed(kind, dtype):
 def test_explicit_zeros_are_unobserved():
     matrix = sp.csr_array((np.array([0.0, 5.0]), np.array([0, 1]), np.array([0, 2])), shape=(1, 3))
     table = read_table(matrix)
-    assert len(table.observations) == 1
+    assert len(table.cells) == 1
     assert matrix.nnz == 2
 
 
@@ -81,7 +81,7 @@ def test_int64_indices():
     matrix = sp.csr_array(DENSE)
     matrix.indices, matrix.indptr = matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)
     table = read_table(matrix)
-    assert table.observations.indices.dtype == np.int32
+    assert table.cells.indices.dtype == np.int32
     assert_array_equal(weights(table), DENSE)
 
 
@@ -140,8 +140,8 @@ def make_frame(request):
 
 def test_a_frame_of_every_library(make_frame):
     table = read_table(make_frame(frame_columns()))
-    assert table.users.ids.tolist() == USERS
-    assert table.items.ids.tolist() == ITEMS
+    assert table.ids[0].ids.tolist() == USERS
+    assert table.ids[1].ids.tolist() == ITEMS
     assert_array_equal(weights(table), DENSE)
 
 
@@ -150,19 +150,19 @@ def test_column_arguments_matter(make_frame):
     assert_array_equal(weights(read_table(frame, weight="twice")), 2 * DENSE)
     turned = read_table(frame, user="item", item="user")
     assert_array_equal(weights(turned), DENSE.T)
-    assert turned.users.ids.tolist() == ITEMS
+    assert turned.ids[0].ids.tolist() == ITEMS
 
 
 def test_without_a_weight_column_pairs_count(make_frame):
     table = read_table(make_frame({"user": [5, 5, 9, 5], "item": ["a", "b", "a", "a"]}))
     assert_array_equal(weights(table), [[2, 1], [1, 0]])
-    assert table.users.ids.tolist() == [5, 9]
+    assert table.ids[0].ids.tolist() == [5, 9]
 
 
 def test_weights_of_frames_keep_float64(make_frame):
     value = 1 + 1e-12
     table = read_table(make_frame({"user": [0, 1], "item": [0, 0], "weight": [value, 2.0]}), dtype=np.float64)
-    assert table.observations.weights[0] == value
+    assert table.cells.weights[0] == value
 
 
 def test_bad_frames(make_frame):
@@ -200,9 +200,9 @@ def test_a_frame_and_its_matrix_give_the_same_fit(make_frame):
 def test_interactions_bring_ids_and_titles():
     data = Interactions(sp.csr_array(DENSE), np.array(USERS), np.array(ITEMS), item_labels=np.array(list("ABCD")))
     table = read_table(data)
-    assert table.users.ids.tolist() == USERS
-    assert table.item_labels.tolist() == list("ABCD")
-    assert table.user_labels is None
+    assert table.ids[0].ids.tolist() == USERS
+    assert table.labels[1].tolist() == list("ABCD")
+    assert table.labels[0] is None
     assert_array_equal(weights(table), DENSE)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,18 +12,7 @@ from halfstep.core.cells import Observations
 from halfstep.core.losses import Loss
 from halfstep.data.frames import pairs_from
 from halfstep.data.ids import Index, encode
-
-
-class ValuedPairs(NamedTuple):
-    """Cells (n, m) with targets and weights, the ids of both sides, the two classes of losses that have them.
-
-    total_weight : the sum of the weights as they were given.
-    """
-
-    cells: Observations
-    ids: tuple[Index, Index]
-    classes: NDArray[Any] | None
-    total_weight: float
+from halfstep.data.table import CellsHere
 
 
 def read_pairs(
@@ -37,7 +26,7 @@ def read_pairs(
     dtype: Any,
     known: Index | None = None,
     classes: NDArray[Any] | None = None,
-) -> ValuedPairs:
+) -> CellsHere:
     """Pairs X (N, 2) worth y (N,); a pair that occurs twice is two cells.
 
     weight : (N,) or None for 1. roles : what the ids of both sides are called. scale : times all weights, from the
@@ -54,7 +43,7 @@ def read_pairs(
     weights = checked_weights(weight, len(rows))
     same_length("y", targets, len(rows))
     cells = Observations.from_cells(rows, columns, shape, targets, factor * weights, dtype=dtype)
-    return ValuedPairs(cells, (own, other), classes, float(weights.sum()))
+    return CellsHere(cells, (own, other), total_weight=float(weights.sum()), classes=classes)
 
 
 def checked_weights(given: ArrayLike | None, n: int) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ How half-steps run is `local.py`. Knows two sides and their ids, never what they
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
@@ -19,38 +19,13 @@ from halfstep.core.cells import Observations
 from halfstep.core.initial import all_rows, initial_factors
 from halfstep.core.losses import Loss
 from halfstep.core.problem import Problem, Solver
-from halfstep.core.weighting import Margins, Weighting
 from halfstep.data.frames import pairs_from
 from halfstep.data.ids import Index
-from halfstep.data.inputs import read_table
-from halfstep.data.pairs import ValuedPairs, read_pairs
+from halfstep.data.pairs import read_pairs
+from halfstep.data.table import CellsHere, Labels, read_table
 from halfstep.engine.instances import Arrays, Frame, Read, only_here
 from halfstep.engine.local import LocalSession, gram_matrix, solve_rows, thread_count
 from halfstep.engine.protocol import Array, Cut, Decode, Scale, Start
-
-Labels = tuple[Array | None, Array | None]
-
-
-@dataclass(frozen=True, eq=False)
-class CellsHere:
-    """Cells with the ids of both sides and, where known, titles to show people."""
-
-    cells: Observations
-    ids: tuple[Index, Index]
-    labels: Labels = (None, None)
-    total_weight: float = 0.0
-    classes: Array | None = None
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.cells)
-
-    @classmethod
-    def of(cls, pairs: ValuedPairs) -> CellsHere:
-        return cls(pairs.cells, pairs.ids, total_weight=pairs.total_weight, classes=pairs.classes)
-
-    def weighed(self, weighting: Weighting, margins: Margins | None, dtype: Any) -> CellsHere:
-        return replace(self, cells=weighting.apply(self.cells, margins, dtype))
 
 
 class Apart(NamedTuple):
@@ -123,7 +98,7 @@ class RowsHere:
             )
         rows = Index.range(shape[0], own)
         if X.count_nonzero() if sp.issparse(X) else np.any(X):
-            return CellsHere(read_table(X, dtype=dtype).observations, (rows, self.ids[1]))
+            return CellsHere(read_table(X, dtype=dtype).cells, (rows, self.ids[1]))
         nothing = Observations(shape, np.zeros(shape[0] + 1, np.int64), np.zeros(0, np.int32))
         return CellsHere(nothing, (rows, self.ids[1]))
 
@@ -131,9 +106,7 @@ class RowsHere:
         self, X: Any, y: Any, weight: Any, loss: Loss, scale: Scale, classes: Array | None, *, dtype: Any
     ) -> CellsHere:
         roles = (self.ids[0].name, self.ids[1].name)
-        return CellsHere.of(
-            read_pairs(X, y, weight, loss, roles, scale, dtype=dtype, known=self.ids[1], classes=classes)
-        )
+        return read_pairs(X, y, weight, loss, roles, scale, dtype=dtype, known=self.ids[1], classes=classes)
 
     def fold_in(
         self, given: CellsHere, problem: Problem, start: Start, solver: Solver, n_threads: int | None = None
@@ -179,8 +152,7 @@ class LocalEngine:
         return arrays(only_here(P))
 
     def read(self, X: Any, columns: Mapping[str, Any], *, dtype: Any, splits: bool = True) -> CellsHere:
-        table = read_table(X, **columns, dtype=dtype)
-        return CellsHere(table.observations, (table.users, table.items), (table.user_labels, table.item_labels))
+        return read_table(X, **columns, dtype=dtype)
 
     def read_values(
         self,
@@ -194,7 +166,7 @@ class LocalEngine:
         dtype: Any,
         splits: bool = True,
     ) -> CellsHere:
-        return CellsHere.of(read_pairs(X, y, weight, loss, roles, scale, dtype=dtype))
+        return read_pairs(X, y, weight, loss, roles, scale, dtype=dtype)
 
     def starts(
         self, cells: Observations, rank: int, init: str, seeds: Sequence[int], dtype: Any

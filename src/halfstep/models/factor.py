@@ -21,7 +21,7 @@ from halfstep.core.fitted import FromFit
 from halfstep.core.loop import Callback, Record, Session
 from halfstep.data import files as persistence
 from halfstep.data.files import Saved
-from halfstep.data.tables import CellTable
+from halfstep.data.table import CellsHere
 from halfstep.engine import LocalEngine, Outcome, alternate
 from halfstep.engine.local import thread_count
 from halfstep.engine.protocol import Engine
@@ -82,11 +82,11 @@ class FactorModel(BaseEstimator, ABC, Generic[Fit]):
 
     @staticmethod
     @abstractmethod
-    def _saved_table(saved: Saved) -> CellTable:
+    def _saved_table(saved: Saved) -> CellsHere:
         """The cells and ids of a model file, every length checked."""
 
     @abstractmethod
-    def _saved_fit(self, saved: Saved, table: CellTable, rows: tuple[Any, Any], outcome: Outcome) -> Fit:
+    def _saved_fit(self, saved: Saved, given: CellsHere, rows: tuple[Any, Any], outcome: Outcome) -> Fit:
         """What was fitted, from what a model file holds."""
 
     def _fit(self) -> Fit:
@@ -215,13 +215,13 @@ class FactorModel(BaseEstimator, ABC, Generic[Fit]):
     def from_saved(cls, saved: Saved) -> Self:
         """The model that a file holds; `halfstep.load` calls this of the right class."""
         model = cls(**saved.params)
-        table = cls._saved_table(saved)
+        given = cls._saved_table(saved)
         users, items = (
             saved.array(name, (len(index), model._row_length))
-            for name, index in zip(cls._tensors, (table.users, table.items), strict=True)
+            for name, index in zip(cls._tensors, given.ids, strict=True)
         )
         outcome = Outcome(saved.meta["history"], saved.meta["objective"], saved.meta["converged"])
-        model.fitted_ = model._saved_fit(saved, table, (users, items), outcome)
+        model.fitted_ = model._saved_fit(saved, given, (users, items), outcome)
         return model
 
     def write(self, path: str) -> None:

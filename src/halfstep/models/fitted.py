@@ -17,8 +17,8 @@ from halfstep.core.loop import Outcome
 from halfstep.core.weighting import Margins
 from halfstep.data.ids import Index
 from halfstep.data.names import Names
-from halfstep.data.tables import CellTable
-from halfstep.engine.here import CellsHere, RowsHere
+from halfstep.data.table import CellsHere
+from halfstep.engine.here import RowsHere
 from halfstep.engine.protocol import KeptRows
 
 Array = NDArray[Any]
@@ -35,9 +35,8 @@ class FactorFit:
     outcome: Outcome
 
     @classmethod
-    def here(cls, table: CellTable, rows: tuple[Array, Array], outcome: Outcome, **more: Any) -> Self:
+    def here(cls, given: CellsHere, rows: tuple[Array, Array], outcome: Outcome, **more: Any) -> Self:
         """A fit whose rows are on this machine."""
-        given = CellsHere(table.observations, (table.users, table.items), labels=(table.user_labels, table.item_labels))
         return cls(RowsHere(rows, given), outcome, **more)
 
     @property
@@ -72,8 +71,8 @@ class FactorFit:
         return weighting.margins(self.cells)
 
     @property
-    def table(self) -> CellTable:
-        return CellTable(self.cells, self.users, self.items, self.user_labels, self.item_labels)
+    def table(self) -> CellsHere:
+        return CellsHere(self.cells, self.kept.ids, self.kept.labels)
 
     @cached_property
     def names(self) -> tuple[Names, Names]:

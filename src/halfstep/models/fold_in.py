@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from halfstep.core.cells import Observations
 from halfstep.data.ids import Index
 from halfstep.data.names import labels_of
-from halfstep.engine.here import CellsHere
+from halfstep.data.table import CellsHere, summed
 from halfstep.models.answers import Explanation
 from halfstep.models.fitted import FactorFit
 
@@ -28,8 +28,7 @@ def somebody_with(fit: FactorFit, items: Iterable[Any], weights: Sequence[float]
     if values.shape != places.shape or not np.isfinite(values).all() or (values < 0).any():
         raise ValueError(f"weights must be {len(places)} finite numbers >= 0, one for each item.")
     rows, shape = np.zeros(len(places), np.int64), (1, len(fit.items))
-    cells = Observations.from_cells(rows, places, shape, weights=values, duplicates="sum", dtype=dtype)
-    known = Observations.from_weights(cells.to_csr(), dtype)  # a weight of zero counts as unobserved
+    known = summed(rows, places, shape, values, dtype)
     if not len(known):
         raise ValueError("every weight is zero; give at least one item a weight above 0.")
     return CellsHere(known, (Index.range(1, fit.users.name), fit.items))

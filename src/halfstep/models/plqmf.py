@@ -17,7 +17,7 @@ from halfstep.core.initial import seed_from
 from halfstep.core.loop import Callback, Record, Session, measure
 from halfstep.data.files import Saved
 from halfstep.data.pairs import checked_weights, same_length
-from halfstep.data.tables import CellTable, pattern_from_saved
+from halfstep.data.table import CellsHere, pattern_from_saved
 from halfstep.engine import Outcome, Problem, Solver
 from halfstep.engine.protocol import Engine, KeptSide
 from halfstep.errors import check_number
@@ -258,10 +258,10 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
         classes = None if fit.classes is None else fit.classes.tolist()
         return super()._meta() | {"penalty": [fit.C, fit.rho], "classes": classes}
 
-    def _saved_fit(self, saved: Saved, table: CellTable, rows: tuple[Any, Any], outcome: Outcome) -> RatingFit:
+    def _saved_fit(self, saved: Saved, given: CellsHere, rows: tuple[Any, Any], outcome: Outcome) -> RatingFit:
         (C, rho), classes = saved.meta["penalty"], saved.meta["classes"]
         known = None if classes is None else np.asarray(classes)
-        return RatingFit.here(table, rows, outcome, columns=self._columns(), C=C, rho=rho, classes=known)
+        return RatingFit.here(given, rows, outcome, columns=self._columns(), C=C, rho=rho, classes=known)
 
     # ------------------------------------------------------------------ the composition
 

@@ -17,10 +17,8 @@ from halfstep.core.loop import Callback, Record, Session, measure
 from halfstep.core.problem import METHODS, scaled_penalty
 from halfstep.data.files import Saved
 from halfstep.data.ids import Index
-from halfstep.data.inputs import read_table
-from halfstep.data.tables import CellTable, from_saved, merge, to_arrays
+from halfstep.data.table import CellsHere, from_saved, merge, read_table, to_arrays
 from halfstep.engine import LocalEngine, Outcome, Problem, Side, Solver
-from halfstep.engine.here import CellsHere
 from halfstep.engine.local import gram_matrix, solve_rows, thread_count
 from halfstep.engine.protocol import Engine, KeptSide
 from halfstep.errors import check_number, one_of
@@ -164,13 +162,14 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
             return self.fit(X, user=user, item=item, weight=weight)
         self._check_parameters()
         fit, dtype = self.fitted_, self._number()
-        old = fit.table
         new = read_table(X, user=user, item=item, weight=weight, dtype=dtype)
-        table = merge(old, new, dtype)
-        rows = [_grown(f, n) for f, n in zip(fit.rows, table.observations.shape, strict=True)]
-        users = np.unique(table.users.positions(new.users.ids)[new.observations.counts > 0])
-        items = np.unique(table.items.positions(new.items.ids)[new.observations.T.counts > 0])
-        cells = self._scheme().apply(table.observations, None, dtype)
+        table = merge(fit.table, new, dtype)
+        rows = [_grown(f, n) for f, n in zip(fit.rows, table.cells.shape, strict=True)]
+        users, items = (
+            np.unique(known.positions(index.ids)[cells.counts > 0])
+            for known, index, cells in zip(table.ids, new.ids, (new.cells, new.cells.T), strict=True)
+        )
+        cells = self._scheme().apply(table.cells, None, dtype)
         for side, touched in ((0, users), (1, items)) * 2 + ((0, users),):
             part = rows[side][touched]
             grouped = cells if side == 0 else cells.T
@@ -339,8 +338,8 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
     def _cells_to_save(self) -> dict[str, NDArray[Any]]:
         return to_arrays(self.fitted_.table, self._number())
 
-    def _saved_fit(self, saved: Saved, table: CellTable, rows: tuple[Any, Any], outcome: Outcome) -> FactorFit:
-        return FactorFit.here(table, rows, outcome)
+    def _saved_fit(self, saved: Saved, given: CellsHere, rows: tuple[Any, Any], outcome: Outcome) -> FactorFit:
+        return FactorFit.here(given, rows, outcome)
 
 
 def _measured(session: Session, sums: dict[str, float]) -> Record:

@@ -15,7 +15,8 @@ from halfstep.core.cells import Observations
 from halfstep.core.losses import Loss
 from halfstep.core.problem import Problem, Solver
 from halfstep.data.ids import Index
-from halfstep.engine.here import CellsHere, RowsHere
+from halfstep.data.table import CellsHere
+from halfstep.engine.here import RowsHere
 from halfstep.engine.protocol import Array, Cut, Decode, Engine, Scale, Start
 from halfstep.engine.spark.checkpoint import Files
 from halfstep.engine.spark.factors import Factors

@@ -1,0 +1,224 @@
+"""Who has what, on this machine: cells with the ids of both sides. From any input, merged, and as tensors of a file.
+
+Takes scipy sparse matrices, arrays, frames and `Interactions`. Knows no models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from halfstep.core.cells import Observations, check_size
+from halfstep.core.weighting import Margins, Weighting
+from halfstep.data.files import ModelFileError, Saved
+from halfstep.data.frames import interactions_from_frame, is_frame
+from halfstep.data.ids import Index, encode
+from halfstep.data.plain_ids import join_text, split_text
+
+SIDES = ("user", "item")
+Labels = tuple[NDArray[Any] | None, NDArray[Any] | None]
+
+
+@dataclass(frozen=True, eq=False)
+class CellsHere:
+    """Cells with the ids of both sides and, where known, titles to show people.
+
+    total_weight, classes : of pairs with values; the sum of the weights as given, the two classes of losses with them.
+    """
+
+    cells: Observations
+    ids: tuple[Index, Index]
+    labels: Labels = (None, None)
+    total_weight: float = 0.0
+    classes: NDArray[Any] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.cells)
+
+    def weighed(self, weighting: Weighting, margins: Margins | None, dtype: Any) -> CellsHere:
+        return replace(self, cells=weighting.apply(self.cells, margins, dtype))
+
+
+# ---------------------------------------------------------------------- from any input
+
+
+def read_table(
+    X: Any, *, user: str | None = None, item: str | None = None, weight: str | None = None, dtype: Any = np.float32
+) -> CellsHere:
+    """Users x items with weights from whatever holds them; targets are 1.
+
+    Sparse matrix or 2-D array: rows are users, columns items, values weights, ids are row and column numbers; a zero
+    is an unobserved cell. Frame: a row for each cell, columns named or detected. Repeated cells are summed.
+    """
+    named = {"user": user, "item": item, "weight": weight}
+    if any(named.values()) and not is_frame(X):
+        given = ", ".join(f"{role}={name!r}" for role, name in named.items() if name)
+        raise ValueError(
+            f"{given} name columns of a frame, but X is a {type(X).__name__}; leave them out or pass a frame."
+        )
+    if hasattr(X, "matrix") and hasattr(X, "item_ids"):  # Interactions
+        ids = Index(X.user_ids, "user"), Index(X.item_ids, "item")
+        return CellsHere(_from_matrix(X.matrix, dtype), ids, (X.user_labels, X.item_labels))
+    if sp.issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2):
+        cells = _from_matrix(X, dtype)
+        return CellsHere(cells, (Index.range(cells.shape[0], "user"), Index.range(cells.shape[1], "item")))
+    if is_frame(X):
+        columns = interactions_from_frame(X, user, item, weight)
+        users, rows = encode(columns.users, "user")
+        items, places = encode(columns.items, "item")
+        if columns.weights is not None:
+            _check_weights(columns.weights, lambda k: f"row {k} of the frame")
+        if not len(rows):
+            raise ValueError("X has no rows; a fit needs at least one interaction.")
+        values = 1.0 if columns.weights is None else columns.weights
+        cells = summed(rows, places, (len(users), len(items)), values, dtype)
+        return CellsHere(_not_empty(cells), (users, items))
+    raise TypeError(
+        "X must be a scipy sparse matrix, a 2-D array of weights, a frame with user and item columns, or "
+        f"Interactions; got {type(X).__name__}"
+        + (f" of shape {X.shape}. Rows are users and columns are items." if hasattr(X, "shape") else ".")
+    )
+
+
+def summed(
+    rows: NDArray[Any], columns: NDArray[Any], shape: tuple[int, int], weights: NDArray[Any] | float, dtype: Any
+) -> Observations:
+    """Cells from their places; repeated ones are summed, and those of weight zero left out."""
+    cells = Observations.from_cells(rows, columns, shape, weights=weights, duplicates="sum", dtype=dtype)
+    # summing can make zeros or constants; one place decides what becomes of them
+    return Observations.from_weights(cells.to_csr(), dtype)
+
+
+def _from_matrix(X: Any, dtype: Any) -> Observations:
+    check_size(X.shape)  # before anything as long as a side is made
+    if X.dtype.kind not in "biuf":
+        raise TypeError(
+            f"X is a matrix of {X.dtype}; it must hold weights, which are real numbers, users x items. "
+            "Pairs of ids go into a frame with a user and an item column."
+        )
+    if not sp.issparse(X) and X.dtype.kind == "f" and not np.isfinite(X).all():
+        row, column = np.argwhere(~np.isfinite(X))[0]
+        raise ValueError(
+            f"X has {X[row, column]} at row {row}, column {column}; weights must be finite. Unobserved cells are 0."
+        )
+    if X.dtype not in (np.float32, np.float64):  # narrow integers would overflow where repeated cells are summed
+        X = X.astype(dtype)
+    matrix = X.tocsr() if sp.issparse(X) else sp.csr_array(X)
+    if min(matrix.shape) == 0 or matrix.nnz == 0:
+        raise ValueError(f"X of shape {matrix.shape} has no stored cell; a fit needs at least one interaction.")
+
+    def where(k: int) -> str:
+        return f"row {int(np.searchsorted(matrix.indptr, k, side='right')) - 1}, column {int(matrix.indices[k])}"
+
+    _check_weights(matrix.data, where)
+    return _not_empty(Observations.from_weights(matrix, dtype))
+
+
+def _not_empty(cells: Observations) -> Observations:
+    if not len(cells):
+        raise ValueError("every stored weight of X is zero; a fit needs at least one interaction.")
+    return cells
+
+
+def _check_weights(values: NDArray[Any], where: Callable[[int], str]) -> None:
+    bad = ~np.isfinite(values) | (values < 0)
+    if bad.any():
+        first = int(np.argmax(bad))
+        raise ValueError(
+            f"weights must be finite and >= 0; {int(bad.sum())} are not, first {values[first]} at {where(first)}. "
+            "A weight says how much a cell counts; leave a cell out if it should not count."
+        )
+
+
+# ---------------------------------------------------------------------- merged
+
+
+def merge(old: CellsHere, new: CellsHere, dtype: Any) -> CellsHere:
+    """Old cells and new ones over all ids, new ids appended; where both have a cell the new weight holds."""
+    for side, a, b in zip(("rows", "columns"), old.ids, new.ids, strict=True):
+        if a.is_range and b.is_range and len(b) < len(a):
+            raise ValueError(f"X has {len(b)} {side}; without ids it needs at least the {len(a)} of the fit.")
+    users, items = (a.extend(b.ids) for a, b in zip(old.ids, new.ids, strict=True))
+
+    def spread(given: CellsHere) -> Any:
+        cells = given.cells.to_csr().tocoo()
+        rows, columns = users.positions(given.ids[0].ids)[cells.row], items.positions(given.ids[1].ids)[cells.col]
+        return sp.csr_array((cells.data, (rows, columns)), shape=(len(users), len(items)))
+
+    before, after = spread(old), spread(new)
+    replaced = after.copy()
+    replaced.data = np.ones_like(replaced.data)
+    merged = sp.csr_array(before - before.multiply(replaced) + after)
+    labels = (_merged_labels(old, new, 0, users), _merged_labels(old, new, 1, items))
+    return CellsHere(Observations.from_weights(merged, dtype), (users, items), labels)
+
+
+def _merged_labels(old: CellsHere, new: CellsHere, side: int, merged: Index) -> NDArray[Any] | None:
+    """Old titles hold; an id without one is its own."""
+    known = [(given.ids[side], given.labels[side]) for given in (new, old) if given.labels[side] is not None]
+    labels = merged.ids.astype(object)
+    for index, titles in known:
+        labels[merged.positions(index.ids)] = titles
+    return labels if known else None
+
+
+# ---------------------------------------------------------------------- in a model file
+
+
+def to_arrays(given: CellsHere, dtype: Any) -> dict[str, NDArray[Any]]:
+    """Cells and labels as tensors for `files.save`; ids travel as its `indexes`."""
+    cells = given.cells
+    arrays: dict[str, NDArray[Any]] = {
+        "indptr": cells.indptr,
+        "indices": cells.indices,
+        "weights": np.atleast_1d(np.asarray(cells.weights, dtype)),
+    }
+    for side, labels in zip(SIDES, given.labels, strict=True):
+        if labels is not None:
+            arrays[f"{side}_label_bytes"], arrays[f"{side}_label_offsets"] = join_text([str(x) for x in labels])
+    return arrays
+
+
+def from_saved(saved: Saved) -> CellsHere:
+    """The cells that `to_arrays` took apart; every length is checked."""
+    which, weights = pattern_from_saved(saved), saved.array("weights", (None,))
+    if len(weights) not in (1, len(which.cells)):
+        raise _misfit(saved)
+    cells = replace(which.cells, weights=float(weights[0]) if len(weights) == 1 else weights)
+    users, items = (_saved_labels(saved, side, len(ids)) for side, ids in zip(SIDES, which.ids, strict=True))
+    return CellsHere(cells, which.ids, (users, items))
+
+
+def pattern_from_saved(saved: Saved) -> CellsHere:
+    """Ids, and which cells there are, each of weight 1; every length is checked."""
+    users, items = saved.index("user"), saved.index("item")
+    indptr, indices = saved.array("indptr", (None,)), saved.array("indices", (None,))
+    fits = (
+        len(indptr) == len(users) + 1
+        and indptr[0] == 0
+        and indptr[-1] == len(indices)
+        and bool(np.all(np.diff(indptr) >= 0))
+        and (len(indices) == 0 or (indices.min() >= 0 and indices.max() < len(items)))
+    )
+    if not fits:
+        raise _misfit(saved)
+    return CellsHere(Observations((len(users), len(items)), indptr, indices), (users, items))
+
+
+def _misfit(saved: Saved) -> ModelFileError:
+    return ModelFileError(f"{saved.path}: its interactions do not fit its users and items")
+
+
+def _saved_labels(saved: Saved, side: str, n: int) -> NDArray[Any] | None:
+    if f"{side}_label_bytes" not in saved.arrays:
+        return None
+    labels = split_text(saved.array(f"{side}_label_bytes"), saved.array(f"{side}_label_offsets"))
+    if len(labels) != n:
+        raise ModelFileError(f"{saved.path}: it has {len(labels)} {side} labels for {n} {side}s")
+    return np.array(labels, object)
