@@ -1,20 +1,26 @@
-"""What every engine owes, wherever its half-steps run. Inherit `EngineContract` and say how a session is opened.
+"""What every engine owes, wherever its half-steps run: the protocol of `engine/protocol.py`, method by method.
 
-Knows two sides and the oracle; knows no estimator.
+Inherit `SessionContract` (half-steps) and `KeptContract` (input, and rows after a fit), and write the adapters they
+list. Knows two sides and the oracle; knows no estimator.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from halfstep import losses
 from halfstep.core import oracle
 from halfstep.core.cells import Observations
+from halfstep.core.initial import AtZero
 from halfstep.core.loop import measure
 from halfstep.engine import Problem, Side, Solver
+from halfstep.engine.protocol import Engine
+from halfstep.errors import UnknownIdError
 
 from .rows import LOSSES, draw_targets
 
@@ -66,11 +72,12 @@ def dense_objective(problem: Problem, factors: list[Any]) -> float:
     )  # fmt: skip
 
 
-class EngineContract:
-    """Give `open`; everything else follows."""
+class SessionContract:
+    """Half-steps. Give `open`; everything else follows."""
 
     losses = LOSSES
     dtypes = ("float32", "float64")
+    threads = (1, 2, 5)
 
     def open(self, problem: Problem, factors: list[Any], solver: Solver, n_threads: int = 1) -> Any:
         raise NotImplementedError
@@ -157,18 +164,18 @@ class EngineContract:
     def test_any_number_of_threads_gives_the_same_bits(self) -> None:
         for loss, setting, method, dtype in self.each():
             ends = []
-            for n_threads in (1, 2, 5):
+            for n_threads in self.threads:
                 _, session = self.start(loss, setting, method, dtype, n_threads)
                 sums = [session.half_step(side, evaluate=True) for side in (0, 1, 0)]
                 ends.append((sums, [f.tobytes() for f in self.factors(session)]))
-            assert ends[0] == ends[1] == ends[2], f"{loss!r} {setting} {method} {dtype}"
+            assert all(end == ends[0] for end in ends), f"{loss!r} {setting} {method} {dtype}"
 
     def test_transposing_the_problem_swaps_the_sides(self) -> None:
         for loss in self.losses:
             problem, factors = random_problem(loss)
-            turned = Problem(problem.observations.T, problem.sides[::-1], loss, problem.background)
+            transposed = Problem(problem.observations.T, problem.sides[::-1], loss, problem.background)
             one = self.open(problem, [f.copy() for f in factors], Solver())
-            two = self.open(turned, [f.copy() for f in factors[::-1]], Solver())
+            two = self.open(transposed, [f.copy() for f in factors[::-1]], Solver())
             for side in (0, 1, 0, 1):
                 one.half_step(side)
                 two.half_step(1 - side)
@@ -201,3 +208,191 @@ class EngineContract:
         session = self.open(Problem(problem.observations, sides, problem.loss, 0.0), factors, Solver())
         with pytest.raises(RowError, match=r"row 5 of side 0 has no finite solution.*raise `reg`"):
             session.half_step(0)
+
+
+ROLES = ("user", "item")
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Rows that have no bias: every column is a factor."""
+
+    d: int
+
+    @property
+    def factors(self) -> slice:
+        return slice(0, self.d)
+
+    def bias(self, side: int) -> None:
+        return None
+
+    def average(self, mean: Any) -> Any:
+        return mean
+
+
+@dataclass(frozen=True)
+class WithBias(Whole):
+    """The first column of either side taken for a bias."""
+
+    @property
+    def factors(self) -> slice:
+        return slice(1, self.d)
+
+    def bias(self, side: int) -> int:
+        return 0
+
+    def average(self, mean: Any) -> Any:
+        return np.where(np.arange(self.d) == 0, mean, 0.0)
+
+
+def interactions(seed: int = 0) -> dict[str, Any]:
+    """Columns of pairs with weights and values: string users, integer items, a repeated pair, a weight of zero."""
+    rng = np.random.default_rng(seed)
+    users, items = np.nonzero(rng.random((9, 7)) < 0.5)
+    users, items = np.append(users, [users[0], 9]), np.append(items, [items[0], 3])
+    weights = rng.integers(1, 4, len(users)).astype(float)
+    weights[-1] = 0.0
+    stars = rng.normal(size=len(users))
+    named = np.array([f"u{k}" for k in users], object)
+    return {
+        "user": named,
+        "item": items * 10,
+        "weight": weights,
+        "stars": stars,
+        "liked": np.where(stars > 0, "y", "n"),
+    }
+
+
+class KeptContract:
+    """Input into cells, and what rows answer after a fit. `table` is what `interactions` gives."""
+
+    def engine(self) -> Engine:
+        raise NotImplementedError
+
+    def frame(self, table: dict[str, Any]) -> Any:
+        """The input of `Engine.read`: all columns of a table as this engine likes them."""
+        raise NotImplementedError
+
+    def values(self, table: dict[str, Any], target: str, weight: str | None) -> tuple[Any, Any, Any]:
+        """The input of `Engine.read_values`: pairs, targets and weights."""
+        raise NotImplementedError
+
+    def pairs(self, table: dict[str, Any]) -> Any:
+        """The input of `KeptRows.scores`."""
+        return self.frame({name: table[name] for name in ROLES})
+
+    def more(self, table: dict[str, Any], known: Any) -> Any:
+        """The input of `KeptRows.read`: rows of users with the items `known`."""
+        raise NotImplementedError
+
+    def here(self, kept: Any) -> Any:
+        """Rows on this machine."""
+        return kept
+
+    def by_id(self, answer: Any, side: Any) -> dict[Any, Any]:
+        """Rows of one side by id, from what `KeptSide.whole` gives."""
+        raise NotImplementedError
+
+    def apart(self, answer: Any) -> dict[Any, tuple[Any, float]]:
+        """Factors and biases by id, from what `KeptSide.apart` gives."""
+        raise NotImplementedError
+
+    def listed(self, answer: Any, column: str) -> list[Any]:
+        """Scores in the order of the pairs, from what `KeptRows.scores` gives."""
+        raise NotImplementedError
+
+    def read(self, table: dict[str, Any]) -> Any:
+        columns = {"user": None, "item": None, "weight": "weight"}
+        return self.engine().read(self.frame(table), columns, dtype=np.float64, splits=True)
+
+    def fitted(self, table: dict[str, Any], background: float = 0.1) -> Any:
+        """Two half-steps of squared loss, users last."""
+        engine, given = self.engine(), self.read(table)
+        problem = Problem(given.cells, (Side(0.5), Side(0.5)), losses.Squared(), background)
+        ((start, order),) = engine.starts(given.cells, 3, "scaled", [0], np.float64)
+        session = engine.open(problem, start, Solver("cholesky"))
+        for side in (*order, 0):
+            session.half_step(side)
+        return engine.keep(given, session)
+
+    def test_input_becomes_cells_and_ids_are_kept(self) -> None:
+        table = interactions()
+        given = self.read(table)
+        assert given.cells.shape == (10, 7)
+        assert given.cells.T.shape == (7, 10)
+        kept = self.here(self.fitted(table))
+        assert kept.ids[0].ids.tolist() == [f"u{k}" for k in range(10)]  # whoever weighs nothing is there too
+        assert kept.ids[1].ids.tolist() == np.unique(table["item"]).tolist()
+        dense = np.zeros((10, 7))
+        places = [kept.ids[side].positions(table[role]) for side, role in enumerate(ROLES)]
+        np.add.at(dense, tuple(places), table["weight"])
+        assert_allclose(kept.cells.to_csr().toarray(), dense)
+
+    def test_values_are_encoded_weighted_and_counted(self) -> None:
+        table = interactions()
+        total = table["weight"].sum()
+
+        def scale(n: int, m: int, pairs: int) -> float:
+            assert (n, m, pairs) == (10, 7, len(table["user"]))
+            return 0.25
+
+        for target, loss, classes in (("stars", losses.Huber(), None), ("liked", losses.Hinge(), ["n", "y"])):
+            X, y, weight = self.values(table, target, "weight")
+            given = self.engine().read_values(X, y, weight, loss, scale, ROLES, dtype=np.float64, splits=False)
+            assert given.n_rows == len(table["user"])
+            assert_allclose(given.total_weight, total)
+            assert (None if given.classes is None else given.classes.tolist()) == classes
+            problem = Problem(given.cells, (Side(1e9), Side(1e9)), loss)
+            session = self.engine().open(problem, AtZero(2, np.float64), Solver())
+            sums = session.half_step(0, evaluate=True)  # rows stay at zero, so every cell costs what it costs there
+            targets, _ = loss.encode_targets(table[target])
+            cost = loss.value(np.zeros(len(targets)), targets)
+            assert_allclose(sums["data"], 0.25 * np.sum(table["weight"] * cost), rtol=1e-6)
+
+    def test_rows_come_by_id_whole_and_apart(self) -> None:
+        kept = self.fitted(interactions())
+        here = self.here(kept)
+        assert kept.shape == here.shape == (10, 7)
+        for side in (0, 1):
+            ids = here.ids[side].ids.tolist()
+            rows = self.by_id(kept.sides[side].whole(), here.ids[side])
+            assert_allclose(np.array([rows[id] for id in ids]), here.rows[side])
+            split = self.apart(kept.sides[side].apart(WithBias(3)))
+            assert_allclose(np.array([split[id][0] for id in ids]), here.rows[side][:, 1:])
+            assert_allclose([split[id][1] for id in ids], here.rows[side][:, 0])
+            assert not any(bias for _, bias in self.apart(kept.sides[side].apart(Whole(3))).values())
+
+    def test_scores_are_dot_products_and_unknown_ids_are_average(self) -> None:
+        kept = self.fitted(interactions())
+        here = self.here(kept)
+        U, V = here.rows
+        asked = {"user": np.array(["u3", "nobody", "u9"], object), "item": np.array([20, 40, -1])}
+        for cut in (Whole(3), WithBias(3)):
+            someone, something = cut.average(U.mean(axis=0)), cut.average(V.mean(axis=0))
+            expected = [U[3] @ V[2], someone @ V[4], U[9] @ something]
+            found = kept.scores(self.pairs(asked), cut, np.asarray, "score", 1)
+            assert_allclose(self.listed(found, "score"), expected, rtol=1e-9, atol=1e-12)
+        named = kept.scores(self.pairs(asked), Whole(3), lambda z: np.where(z > 0, "up", "down"), "verdict", 1)
+        someone, something = U.mean(axis=0), V.mean(axis=0)
+        signs = [U[3] @ V[2], someone @ V[4], U[9] @ something]
+        assert list(self.listed(named, "verdict")) == ["up" if sign > 0 else "down" for sign in signs]
+
+    def test_folding_a_fitted_row_in_returns_it(self) -> None:
+        table = interactions()
+        for background in (0.0, 0.1):
+            kept = self.fitted(table, background)
+            here = self.here(kept)
+            some = {name: values[np.isin(table["user"], ["u2", "u5"])] for name, values in table.items()}
+            given = kept.read(self.more(some, here.ids[1]), dtype=np.float64)
+            problem = Problem(given.cells, (Side(0.5), Side(0.5)), losses.Squared(), background)
+            folded = kept.fold_in(given, problem, AtZero(3, np.float64), Solver("exact"), 1)
+            rows = list(self.by_id(folded.whole(), None).values())
+            assert_allclose(rows, here.rows[0][[2, 5]], atol=1e-9)
+
+    def test_new_rows_have_known_columns(self) -> None:
+        kept = self.fitted(interactions())
+        X, y, weight = self.values(
+            {"user": np.array(["z"], object), "item": np.array([-5]), "stars": np.ones(1)}, "stars", None
+        )
+        with pytest.raises(UnknownIdError, match=r"-5"):
+            kept.read_values(X, y, weight, losses.Squared(), lambda *_: 1.0, None, dtype=np.float64)

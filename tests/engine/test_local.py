@@ -4,6 +4,7 @@ import os
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
@@ -11,12 +12,48 @@ from halfstep import losses
 from halfstep.engine import LocalEngine, Problem, Side, Solver
 from halfstep.engine.local import gram_matrix, symmetric_eigen, thread_count
 
-from ..contract.engine import EngineContract, random_problem
+from ..contract.engine import KeptContract, SessionContract, interactions, random_problem
 
 
-class TestLocalEngine(EngineContract):
+class TestLocalSession(SessionContract):
     def open(self, problem, factors, solver, n_threads=1):
         return LocalEngine(n_threads).open(problem, factors, solver)
+
+
+class TestLocalEngine(KeptContract):
+    def engine(self):
+        return LocalEngine(1)
+
+    def frame(self, table):
+        return pd.DataFrame(table)
+
+    def values(self, table, target, weight):
+        return self.pairs(table), table[target], None if weight is None else table[weight]
+
+    def more(self, table, known):
+        users, rows = np.unique(table["user"].astype(str), return_inverse=True)
+        X = np.zeros((len(users), len(known)))
+        np.add.at(X, (rows, known.positions(table["item"])), table["weight"])
+        return X
+
+    def by_id(self, answer, index):
+        return dict(zip(range(len(answer)) if index is None else index.ids.tolist(), answer, strict=True))
+
+    def apart(self, answer):
+        return {id: (row, bias) for id, row, bias in zip(*answer, strict=True)}
+
+    def listed(self, answer, column):
+        return answer
+
+    def test_what_runs_on_a_cluster_says_what_to_use_here(self):
+        kept = self.fitted(interactions())
+        for call, instead in (
+            (lambda: kept.rank_all(3, False), "recommend_for_all .* use recommend_to_file"),
+            (kept.collect, "collect .* use the model itself"),
+            (lambda: kept.write("folder", {}), "write .* use save"),
+        ):
+            with pytest.raises(RuntimeError, match=instead):
+                call()
 
 
 def test_the_session_changes_the_factors_it_was_given():

@@ -82,7 +82,7 @@ def test_pieces_of_a_long_row_solve_to_the_row_itself(seed, background, pinned):
     total = np.zeros((d - pinned + 1, d - pinned))
     for partition in np.unique(parts):
         here = parts == partition
-        cells = tasks.Part(0, rows[here], columns[here], weights[here], targets[here])
+        cells = tasks.CellPart(0, rows[here], columns[here], weights[here], targets[here])
         block = tasks.build_block(int(partition), [cells], layout, other, "keep", np.float64)
         piece = tasks.solve(step, tasks.assemble([(int(partition), block)], step, items, None))
         assert piece.number == 0
@@ -135,7 +135,7 @@ def test_a_long_row_without_solution_is_named_by_its_place():
 
 def test_blocks_gather_what_they_need_and_long_rows_come_last():
     own, other = Layout.even(4, 2), a_layout(6, 2, [3], [2])
-    cells = tasks.Part(0, np.array([2, 3, 3, 2]), np.array([3, 0, 5, 5]), np.array([1.0, 2.0, 3.0, 4.0]), None)
+    cells = tasks.CellPart(0, np.array([2, 3, 3, 2]), np.array([3, 0, 5, 5]), np.array([1.0, 2.0, 3.0, 4.0]), None)
     block = tasks.build_block(1, [cells], own, other, "sum", np.float32)
     assert block.first == 2
     assert block.needed.tolist() == [0, 5]
@@ -144,7 +144,7 @@ def test_blocks_gather_what_they_need_and_long_rows_come_last():
 
 def test_repeated_cells_are_summed_or_kept():
     layout = Layout.even(1, 1)
-    cells = tasks.Part(0, np.zeros(2, np.int64), np.zeros(2, np.int64), np.array([1.0, 2.0]), None)
+    cells = tasks.CellPart(0, np.zeros(2, np.int64), np.zeros(2, np.int64), np.array([1.0, 2.0]), None)
     assert len(tasks.build_block(0, [cells], layout, layout, "sum", np.float32).cells) == 1
     assert len(tasks.build_block(0, [cells], layout, layout, "keep", np.float32).cells) == 2
     assert len(tasks.build_block(0, [], layout, layout, "sum", np.float32).cells) == 0
@@ -154,7 +154,7 @@ def test_repeated_cells_are_summed_or_kept():
 def test_rows_of_the_other_side_arrive_whole_or_as_messages(whole):
     """Either way a cell meets the row it names: those needed in order, long rows behind them."""
     own, other = Layout.even(4, 2), a_layout(6, 2, [3], [2])
-    cells = tasks.Part(0, np.array([2, 3, 3, 2]), np.array([3, 0, 5, 5]), None, None)
+    cells = tasks.CellPart(0, np.array([2, 3, 3, 2]), np.array([3, 0, 5, 5]), None, None)
     block = tasks.build_block(1, [cells], own, other, "sum", np.float32)
     items = np.arange(12, dtype=np.float32).reshape(6, 2)
     nothing = np.zeros((0, 2), np.float32)

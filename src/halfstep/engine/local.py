@@ -80,7 +80,7 @@ class LocalSession:
         return [factors.copy() for factors in self.factors]
 
     def _rotate(self, side: int, evaluate: bool) -> NDArray[np.float64]:
-        """Turn both sides by the eigenvectors of the other side's Gram matrix: it gets diagonal, no score changes."""
+        """Rotate both sides by the eigenvectors of the other side's Gram matrix: it gets diagonal, no score changes."""
         values, basis = symmetric_eigen(self.gram(1 - side))
         basis = np.ascontiguousarray(basis, self.factors[side].dtype)
         _core.rotate(self.factors[1 - side], basis, 0, self.n_threads)

@@ -16,7 +16,7 @@ from halfstep.engine.spark.chunks import Chunk, Chunks
 from halfstep.engine.spark.layout import Ints, Layout
 from halfstep.engine.spark.moves import kept, keyed, together
 from halfstep.engine.spark.numbering import Reply, rows_of_chunks
-from halfstep.engine.spark.tasks import CellBlock, Part, PerRow, Route, build_block
+from halfstep.engine.spark.tasks import CellBlock, CellPart, PerRow, Route, build_block
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +49,8 @@ class DistributedCells:
 
     @property
     def T(self) -> DistributedCells:
-        def turned(pair: Any) -> Any:
-            return pair[1], pair[0]
-
         pairs = ("layouts", "blocks", "routes", "long_counts", "shipped")
-        return replace(self, **{name: turned(getattr(self, name)) for name in pairs})
+        return replace(self, **{name: getattr(self, name)[::-1] for name in pairs})
 
     def per_row(self, rule: Callable[[Ints], Values]) -> PerRow:
         return PerRow(rule)
@@ -99,7 +96,7 @@ def distribute(
 def _blocks(numbered: Any, side: int, layouts: tuple[Layout, Layout], duplicates: str, dtype: Any) -> Any:
     own, other = layouts[side], layouts[1 - side]
 
-    def scatter(items: Iterator[Any]) -> Iterator[tuple[int, Part]]:
+    def scatter(items: Iterator[Any]) -> Iterator[tuple[int, CellPart]]:
         waiting: list[Chunk] = []
         replies: list[Reply] = []
         for _, item in items:
@@ -110,7 +107,7 @@ def _blocks(numbered: Any, side: int, layouts: tuple[Layout, Layout], duplicates
             if len(pair[0]):  # all weights of a chunk may be zero
                 yield from _cut(chunk, pair[side], pair[1 - side], own, other)
 
-    def build(partition: int, items: Iterator[tuple[int, Part]]) -> Iterator[tuple[int, CellBlock]]:
+    def build(partition: int, items: Iterator[tuple[int, CellPart]]) -> Iterator[tuple[int, CellBlock]]:
         parts = sorted((part for _, part in items), key=lambda part: part.number)
         yield partition, build_block(partition, parts, own, other, duplicates, dtype)
 
@@ -118,7 +115,7 @@ def _blocks(numbered: Any, side: int, layouts: tuple[Layout, Layout], duplicates
     return kept(scattered.mapPartitionsWithIndex(build, preservesPartitioning=True))
 
 
-def _cut(chunk: Chunk, rows: Ints, others: Ints, own: Layout, other: Layout) -> Iterator[tuple[int, Part]]:
+def _cut(chunk: Chunk, rows: Ints, others: Ints, own: Layout, other: Layout) -> Iterator[tuple[int, CellPart]]:
     """The cells of a chunk, by the partitions they belong to."""
     partitions = own.partition_of(rows, others, other)
     order = np.argsort(partitions, kind="stable")
@@ -131,7 +128,7 @@ def _cut(chunk: Chunk, rows: Ints, others: Ints, own: Layout, other: Layout) -> 
         split(values) for values in (_narrow(rows, own.n), _narrow(others, other.n), chunk.weights, chunk.targets)
     ]
     for partition, *arrays in zip(found.tolist(), *columns, strict=True):
-        yield partition, Part(chunk.number, *arrays)
+        yield partition, CellPart(chunk.number, *arrays)
 
 
 def _narrow(rows: Ints, n: int) -> Ints:

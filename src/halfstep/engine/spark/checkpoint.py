@@ -25,7 +25,7 @@ from halfstep.engine.spark.factors import Factors, held, let_go
 from halfstep.engine.spark.layout import described
 from halfstep.engine.spark.moves import kept, keyed
 from halfstep.engine.spark.session import DistributedSession
-from halfstep.engine.spark.tasks import PerRow, Rows, Summary
+from halfstep.engine.spark.tasks import BlockRows, PerRow, Summary
 
 _BLOCKS = "block int, n int, d int, values binary, duals binary"
 
@@ -149,13 +149,13 @@ def _plain(value: Any) -> Any:
 
 
 def _packed(factors: Factors) -> Any:
-    """Rows for a DataFrame: the blocks of one side with turns applied. Long rows travel in the state."""
+    """Rows for a DataFrame: the blocks of one side, rotated. Long rows travel in the state."""
     from halfstep.engine.spark import tasks
 
     found = factors.rows()
     bases = factors.bases  # after rows(), which may have brought them up to date
 
-    def pack(item: tuple[int, Rows]) -> tuple[int, int, int, bytearray, bytearray | None]:
+    def pack(item: tuple[int, BlockRows]) -> tuple[int, int, int, bytearray, bytearray | None]:
         block, rows = item
         values = tasks.rotated(rows.values, bases)
         duals = None if rows.duals is None else bytearray(rows.duals.tobytes())
@@ -164,11 +164,11 @@ def _packed(factors: Factors) -> Any:
     return found.map(pack)
 
 
-def _unpacked(dtype: Any) -> Callable[[Any], tuple[int, Rows]]:
-    def unpack(row: Any) -> tuple[int, Rows]:
+def _unpacked(dtype: Any) -> Callable[[Any], tuple[int, BlockRows]]:
+    def unpack(row: Any) -> tuple[int, BlockRows]:
         values = np.frombuffer(row["values"], dtype).reshape(row["n"], row["d"]).copy()
         duals = None if row["duals"] is None else np.frombuffer(row["duals"], dtype).copy()
-        return row["block"], Rows(values, Summary(), duals)
+        return row["block"], BlockRows(values, Summary(), duals)
 
     return unpack
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from halfstep.engine.spark import tasks
 from halfstep.engine.spark.layout import Layout
 from halfstep.engine.spark.moves import keyed
-from halfstep.engine.spark.tasks import Array, Rows
+from halfstep.engine.spark.sums import in_order
+from halfstep.engine.spark.tasks import Array, BlockRows
 
 
 @dataclass
@@ -23,11 +24,11 @@ class Factors:
     """The rows of one side: all on the driver if they are few enough to be broadcast, else in the executors.
 
     long : (L, d) values of the long rows, on the driver.
-    values : (n, d) all rows, on the driver, turned; None where they are too many.
+    values : (n, d) all rows, on the driver, rotated; None where they are too many.
     shared : broadcast of `values`, made when an executor first needs it.
-    kept : RDD of (block, Rows), persisted; it may hold pieces of long rows too. None where nothing but `values` counts.
-    bases : turns that `shared` and `kept` still lack, in order.
-    gram, cost : of all rows, turns applied.
+    kept : RDD of (block, BlockRows), persisted, among them pieces of long rows; None where nothing but `values` counts.
+    bases : rotations that `shared` and `kept` still lack, in order.
+    gram, cost : of all rows, rotated.
     needs : broadcasts and RDDs without which a lost partition of `kept` cannot be made again.
     depth : half-steps in that chain; 0 for one that was cut, so that `kept` itself must not be let go.
     """
@@ -58,31 +59,31 @@ class Factors:
         """What must live on for something that is made from `kept`."""
         return [*self.needs, *([self.kept] if self.depth == 0 else [])]
 
-    def share(self, turned: bool = True) -> Any:
-        """A broadcast of all rows; one that still lacks `bases` does where turned is False."""
-        if self.shared is None or (turned and self.bases):
+    def share(self, rotated: bool = True) -> Any:
+        """A broadcast of all rows; one that still lacks `bases` does where rotated is False."""
+        if self.shared is None or (rotated and self.bases):
             self.needs += [self.shared] if self.shared is not None else []
             self.shared, self.bases = self.context.broadcast(self.values), []
         return self.shared
 
     def rows(self) -> Any:
-        """RDD of (block, Rows), without `bases`, long rows at zero."""
+        """RDD of (block, BlockRows), without `bases`, long rows at zero."""
         if self.kept is not None:
-            return self.kept.filter(lambda item: isinstance(item[1], Rows))
+            return self.kept.filter(lambda item: isinstance(item[1], BlockRows))
         shared, layout = self.share(), self.layout
 
-        def cut(block: int, _: Iterator[Any]) -> Iterator[tuple[int, Rows]]:
+        def cut(block: int, _: Iterator[Any]) -> Iterator[tuple[int, BlockRows]]:
             if block < layout.blocks:
                 yield block, tasks.block_of(shared.value, layout, block)
 
         return partitions_of(self.context, layout).mapPartitionsWithIndex(cut, preservesPartitioning=True)
 
     def blocks(self) -> Any:
-        """RDD of (block, values) with long rows in their places and turns applied."""
+        """RDD of (block, values) with long rows in their places, rotated."""
         found, layout, long = self.rows(), self.layout, self.long
         bases = self.bases  # after rows(), which may have brought them up to date
 
-        def whole(item: tuple[int, Rows]) -> tuple[int, Array]:
+        def whole(item: tuple[int, BlockRows]) -> tuple[int, Array]:
             block, rows = item
             values = tasks.rotated(rows.values, bases)
             numbers, places = layout.long_in(block)
@@ -103,10 +104,9 @@ class Factors:
         if self.values is not None:
             return np.asarray(self.values.mean(axis=0, dtype=np.float64))
         sums = self.blocks().mapValues(lambda values: values.sum(axis=0, dtype=np.float64)).collect()
-        total: NDArray[np.float64] = sum(found for _, found in sorted(sums, key=lambda pair: pair[0]))
-        return total / self.layout.n
+        return np.asarray(in_order(sums) / self.layout.n)
 
-    def turn(self, basis: Array) -> None:
+    def rotate(self, basis: Array) -> None:
         """Every row times `basis`; nothing moves until the rows are next read."""
         self.bases = [*self.bases, basis]
         self.long = tasks.rotated(self.long.copy(), [basis])

@@ -6,6 +6,7 @@ are put together without a shuffle.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 
@@ -54,6 +55,19 @@ def kept_twice(rdd: Any) -> Any:
 def evaluate(rdd: Any) -> None:
     """Make every partition of a persisted RDD; no element passes through Python again."""
     rdd._jrdd.count()
+
+
+def expanding(make: Callable[..., Sequence[Any]], names: list[str]) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """For `mapInArrow`: every row of a DataFrame, which is packed, becomes as many as the arrays that `make` gives."""
+
+    def run(batches: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in batches:
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                yield pa.RecordBatch.from_arrays([pa.array(values) for values in make(*row)], names=names)
+
+    return run
 
 
 class Tally:

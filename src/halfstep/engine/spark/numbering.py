@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from halfstep.engine.spark.chunks import Chunk, Chunks, pack, unpack
 from halfstep.engine.spark.layout import Ints, Layout
-from halfstep.engine.spark.moves import kept, keyed, together
+from halfstep.engine.spark.moves import expanding, kept, keyed, together
 
 _IDS_A_BUCKET = 1_000_000
 _ROW_WORK = 8  # a row without cells costs about as much as eight cells
@@ -74,7 +74,8 @@ class Numbering:
         firsts = self.firsts
         packed = self.known.map(lambda item: (int(firsts[item[0]]), bytearray(item[1].ids)))
         table = self.spark.createDataFrame(packed, "first long, ids binary")
-        return table.mapInArrow(_listed, f"id {self.id_type.simpleString()}, position long")
+        listed = expanding(_listed, ["id", "position"])
+        return table.mapInArrow(listed, f"id {self.id_type.simpleString()}, position long")
 
     def ask(self, chunks: Chunks, side: int) -> Any:
         """RDD of (bucket, Ask): which ids the chunks have on a side."""
@@ -217,15 +218,10 @@ def _rows_of(ids: Any, known: Any, first: int) -> Ints:
     return np.where(places.is_null(), -1, places.fill_null(0).to_numpy().astype(np.int64) + first)
 
 
-def _listed(batches: Iterable[Any]) -> Iterator[Any]:
-    """Packed ids into rows (id, position)."""
-    import pyarrow as pa
-
-    for batch in batches:
-        for first, data in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            ids = unpack(data)
-            positions = pa.array(np.arange(first, first + len(ids), dtype=np.int64))
-            yield pa.RecordBatch.from_arrays([ids, positions], names=["id", "position"])
+def _listed(first: int, data: bytes) -> tuple[Any, Ints]:
+    """Packed ids and their positions."""
+    ids = unpack(data)
+    return ids, np.arange(first, first + len(ids))
 
 
 def rows_of_chunks(replies: Iterable[Reply]) -> Callable[[Chunk, int], Ints]:

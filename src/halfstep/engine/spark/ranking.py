@@ -83,9 +83,8 @@ def _seen(cells: DistributedCells) -> Any:
     def spread(item: tuple[int, CellBlock]) -> tuple[int, Seen]:
         partition, block = item
         home = int(own.block_of(np.array([block.first]))[0]) if own.long_of(partition) is not None else partition
-        shift = block.first - int(own.starts[home])
-        rows = shift + np.repeat(np.arange(block.cells.shape[0]), block.cells.counts)
-        return home, Seen(rows, np.concatenate([block.needed, other.long])[block.cells.indices])
+        rows, others = block.places(other)
+        return home, Seen(rows - own.starts[home], others)
 
     spread_out = cells.blocks[0].map(spread, preservesPartitioning=not len(own.long))
     return keyed(spread_out, own.partitions) if len(own.long) else spread_out

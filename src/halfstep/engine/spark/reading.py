@@ -25,7 +25,7 @@ _MIN_SPLIT = 8192  # cells; a shorter row is never worth a second round trip
 
 
 @dataclass(frozen=True)
-class FrameColumns:
+class PairColumns:
     """Columns of a DataFrame: roles of both sides, the column of each role, "weight" and "target" where there are any.
 
     duplicates : "sum" adds the weights of repeated pairs, "keep" keeps each as a cell.
@@ -46,7 +46,7 @@ class CellsThere:
 
     cells: DistributedCells
     numberings: tuple[Numbering, Numbering]
-    columns: FrameColumns
+    columns: PairColumns
     n_rows: int
     total_weight: float
     classes: NDArray[Any] | None = None
@@ -62,11 +62,6 @@ class CellsThere:
                 "Weigh the column of the DataFrame before the fit, or fit on one machine."
             )
         return self
-
-    def unpersist(self) -> None:
-        self.cells.unpersist()
-        for numbering in self.numberings:
-            numbering.unpersist()
 
 
 def read_cells(
@@ -97,7 +92,7 @@ def read_cells(
 
 
 def read_more(
-    X: Any, columns: FrameColumns, known: Numbering, *, weight: Any, target: str | None, blocks: int, dtype: Any
+    X: Any, columns: PairColumns, known: Numbering, *, weight: Any, target: str | None, blocks: int, dtype: Any
 ) -> CellsThere:
     """Cells of new rows of side 0 against known rows of side 1; columns are called as they were."""
     asked = dict(zip(columns.roles, columns.ids, strict=True)) | {"weight": weight}
@@ -147,7 +142,7 @@ def _placed(
     chunks: Chunks,
     numberings: tuple[Numbering, Numbering],
     asked: tuple[Any, Any],
-    columns: FrameColumns,
+    columns: PairColumns,
     fingerprint: str,
 ) -> CellsThere:
     """Cells of chunks whose ids are numbered already; `asked` are their ids, see `Numbering.ask`."""
@@ -162,7 +157,7 @@ def _placed(
 
 def _checked_chunks(
     X: Any, asked: Mapping[str, Any], target: str | None, duplicates: str, blocks: int, dtype: Any
-) -> tuple[Chunks, FrameColumns, str]:
+) -> tuple[Chunks, PairColumns, str]:
     """Chunks of what can be fitted, before anything is numbered; where they came from; a fingerprint of the data."""
     source, columns = _taken(X, asked, target, duplicates)
     chunks = read_chunks(source, blocks, dtype)
@@ -189,7 +184,7 @@ def _checked_chunks(
     return chunks, columns, digest(f"{n} {chunks.hash} {source.dtypes}".encode())
 
 
-def _taken(X: Any, asked: Mapping[str, Any], target: str | None, duplicates: str) -> tuple[Any, FrameColumns]:
+def _taken(X: Any, asked: Mapping[str, Any], target: str | None, duplicates: str) -> tuple[Any, PairColumns]:
     """The columns of a DataFrame under the engine's names, and where each came from."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
@@ -217,4 +212,4 @@ def _taken(X: Any, asked: Mapping[str, Any], target: str | None, duplicates: str
             )
     ids = [F.col(f"`{names[role]}`").alias(f"id{side}") for side, role in enumerate((first, second))]
     values = [F.col(f"`{names[r]}`").cast("double").alias(r) for r in ("weight", "target") if r in names]
-    return X.select(*ids, *values), FrameColumns((first, second), names, duplicates)
+    return X.select(*ids, *values), PairColumns((first, second), names, duplicates)

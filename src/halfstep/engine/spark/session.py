@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from halfstep.engine.spark import tasks
 from halfstep.engine.spark.cells import DistributedCells
 from halfstep.engine.spark.factors import Factors, held, let_go
 from halfstep.engine.spark.moves import Tally, evaluate, kept, kept_twice, keyed, together
-from halfstep.engine.spark.tasks import Array, PerRow, Piece, Rows, SidePart, Step, Summary
+from halfstep.engine.spark.sums import in_order
+from halfstep.engine.spark.tasks import Array, BlockRows, PerRow, Piece, SidePart, Step, Summary
 
 _CHAIN = 6  # half-steps made one from the other, before rows are kept twice and what led to them is forgotten
 
@@ -45,11 +47,11 @@ class DistributedSession:
         spectrum = self._rotate(side) if self.problem.rotates(self.solver, self.d) else None
         reads_old = self._reads_old(side, evaluate)
         fixed = other.share() if other.values is not None else None
-        before = own.share(turned=False) if reads_old and own.kept is None else None
+        before = own.share(rotated=False) if reads_old and own.kept is None else None
         step = self._step(side, spectrum, evaluate)
         inputs = self._inputs(side, reads_old)
         new, reports = self._solve(side, step, inputs, fixed, before, reads_old)
-        total = _in_order(reports)
+        total: Summary = in_order((p, found) for p, found in reports.items() if isinstance(found, Summary))
         if len(own.layout.long):
             new.long, from_long = self._solve_long(side, step, reports)
             total += from_long
@@ -83,11 +85,11 @@ class DistributedSession:
         return gram
 
     def _rotate(self, side: int) -> NDArray[np.float64]:
-        """Turn both sides by the eigenvectors of the other side's Gram matrix: it gets diagonal, no score changes."""
+        """Rotate both sides by the eigenvectors of the other side's Gram matrix: it gets diagonal, no score changes."""
         values, basis = symmetric_eigen(self._gram(1 - side))
         basis = np.ascontiguousarray(basis, self.dtype)
         for factors in self.factors:
-            factors.turn(basis)
+            factors.rotate(basis)
         self.factors[1 - side].gram = np.diag(values)
         return values
 
@@ -151,7 +153,7 @@ class DistributedSession:
             )
             found = tasks.solve(step, work)
             if tally is not None:
-                tally.add({work.partition: found.summary if isinstance(found, Rows) else found})
+                tally.add({work.partition: found.summary if isinstance(found, BlockRows) else found})
             yield work.partition, found
 
         solved = inputs.mapPartitions(run, preservesPartitioning=True)
@@ -171,7 +173,7 @@ class DistributedSession:
             return new, dict(tally.value)
         found = dict(solved.collect())
         new.values = np.concatenate([found[block].values for block in range(own.layout.blocks)])
-        return new, {p: rows.summary if isinstance(rows, Rows) else rows for p, rows in found.items()}
+        return new, {p: rows.summary if isinstance(rows, BlockRows) else rows for p, rows in found.items()}
 
     def is_broadcast(self, side: int) -> bool:
         """Whether all rows of a side go to every executor: when they are few enough."""
@@ -197,10 +199,7 @@ class DistributedSession:
             yield tasks.evaluate_piece(step, work)
 
         partitions = list(range(step.layout.blocks, step.layout.partitions))
-        sums: dict[str, float] = {}
-        for more in self.cells.context.runJob(inputs.mapPartitions(run), list, partitions):
-            sums = tasks.merged(sums, more)
-        return Summary(sums)
+        return Summary(reduce(tasks.merged, self.cells.context.runJob(inputs.mapPartitions(run), list, partitions)))
 
     def _long_spec(self, side: int) -> Side:
         spec, long = self.problem.sides[side], self.factors[side].layout.long
@@ -230,15 +229,6 @@ class DistributedSession:
 def fits(n: int, d: int, dtype: Any, limit: int) -> bool:
     """Whether n rows take no more bytes than the limit."""
     return bool(n * d * np.dtype(dtype).itemsize <= limit)
-
-
-def _in_order(reports: dict[int, Any]) -> Summary:
-    """The sum of all summaries, always in the same order, so that its bits do not depend on which was ready first."""
-    total = Summary()
-    for _, summary in sorted(reports.items()):
-        if isinstance(summary, Summary):
-            total += summary
-    return total
 
 
 def _each_row(values: Any) -> bool:

@@ -16,6 +16,7 @@ from halfstep.engine.spark.factors import Factors, partitions_of
 from halfstep.engine.spark.layout import Layout
 from halfstep.engine.spark.moves import kept, keyed
 from halfstep.engine.spark.session import fits
+from halfstep.engine.spark.sums import in_order
 from halfstep.engine.spark.tasks import Array
 
 
@@ -75,6 +76,5 @@ class Placing:
         factors = Factors(self.cells.context, self.layout, long, kept=kept(rows), depth=1)
         if self.gram:
             found = factors.rows().mapValues(lambda rows: rows.summary.gram).collect()
-            whole = [found for _, found in sorted(found, key=lambda pair: pair[0])]
-            factors.gram = sum(whole, start=gram_matrix(long, 1))
+            factors.gram = in_order([(-1, gram_matrix(long, 1)), *found])
         return factors

@@ -16,9 +16,10 @@ def tree_sum(numbered: Any, count: int) -> Any:
     """
     while count > _FAN:
         count = -(-count // _FAN)
-        numbered = numbered.map(lambda item: (item[0] // _FAN, item)).groupByKey(count).mapValues(_in_order)
-    return _in_order(numbered.collect())
+        numbered = numbered.map(lambda item: (item[0] // _FAN, item)).groupByKey(count).mapValues(in_order)
+    return in_order(numbered.collect())
 
 
-def _in_order(items: Any) -> Any:
+def in_order(items: Any) -> Any:
+    """The sum of the values of (number, value) pairs, by their numbers."""
     return reduce(add, (value for _, value in sorted(items, key=lambda item: item[0])))

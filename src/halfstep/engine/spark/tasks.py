@@ -38,6 +38,11 @@ class CellBlock:
     cells: Observations
     needed: Ints
 
+    def places(self, other: Layout) -> tuple[Ints, Ints]:
+        """Row and row of the other side of every cell."""
+        rows = self.first + np.repeat(np.arange(self.cells.shape[0]), self.cells.counts)
+        return rows, np.concatenate([self.needed, other.long])[self.cells.indices]
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -53,7 +58,7 @@ class Summary:
 
 
 @dataclass
-class Rows:
+class BlockRows:
     """The factors of one block, with the dual variables of its cells where the loss has any."""
 
     values: Array
@@ -69,7 +74,7 @@ class Piece:
     quadratic: NDArray[np.float64]
 
 
-class Part(NamedTuple):
+class CellPart(NamedTuple):
     """Cells of one chunk of the data that belong to one partition; weights and targets None where all are 1."""
 
     number: Any
@@ -129,12 +134,12 @@ class Work(NamedTuple):
     partition: int
     cells: Observations
     other: Array
-    old: Rows | None
+    old: BlockRows | None
     part: SidePart
 
 
 def build_block(
-    partition: int, parts: Sequence[Part], own: Layout, other: Layout, duplicates: Any, dtype: Any
+    partition: int, parts: Sequence[CellPart], own: Layout, other: Layout, duplicates: Any, dtype: Any
 ) -> CellBlock:
     """The cells of one partition as a CSR over the rows it needs of the other side."""
     start, stop = own.range_of(partition)
@@ -156,16 +161,16 @@ def _joined(parts: list[Array | None]) -> Values:
 
 
 def rotated(values: Array, bases: Iterable[Array]) -> Array:
-    """Rows turned by one basis after the other, in place: what arrives in a task is the task's own copy."""
+    """Rows rotated by one basis after the other, in place: what arrives in a task is the task's own copy."""
     for basis in bases:
         _core.rotate(values, basis, 0, 1)
     return values
 
 
-def starting(values: Array, layout: Layout, partition: int, wants_gram: bool) -> Rows:
+def starting(values: Array, layout: Layout, partition: int, wants_gram: bool) -> BlockRows:
     """Rows of a block before anything was solved."""
     values[layout.long_in(partition)[1]] = 0
-    return Rows(values, Summary(gram=gram_matrix(values, 1) if wants_gram else None))
+    return BlockRows(values, Summary(gram=gram_matrix(values, 1) if wants_gram else None))
 
 
 def solve(step: Step, work: Work) -> Any:
@@ -189,7 +194,7 @@ def solve(step: Step, work: Work) -> Any:
     places = step.layout.long_in(partition)[1]
     own[places] = 0
     cost = _cost_without(spec, own, places)
-    return Rows(own, Summary(sums, gram_matrix(own, 1) if step.gram is not None else None, cost), duals)
+    return BlockRows(own, Summary(sums, gram_matrix(own, 1) if step.gram is not None else None, cost), duals)
 
 
 def assemble(items: Iterable[Any], step: Step, fixed: Array | None, before: Array | None) -> Work:
@@ -209,7 +214,7 @@ def assemble(items: Iterable[Any], step: Step, fixed: Array | None, before: Arra
         elif isinstance(item, Message):
             assert gathered is not None
             gathered[item.first : item.first + len(item.values)] = item.values
-        elif isinstance(item, Rows):
+        elif isinstance(item, BlockRows):
             old = item
         elif isinstance(item, SidePart):
             part = item
@@ -225,11 +230,11 @@ def assemble(items: Iterable[Any], step: Step, fixed: Array | None, before: Arra
     return Work(partition, cells, fixed, old, part)
 
 
-def block_of(values: Array, layout: Layout, block: int) -> Rows:
+def block_of(values: Array, layout: Layout, block: int) -> BlockRows:
     """The rows of a block out of those of a whole side; long rows at zero."""
     rows = values[layout.starts[block] : layout.starts[block + 1]].copy()
     rows[layout.long_in(block)[1]] = 0
-    return Rows(rows, Summary())
+    return BlockRows(rows, Summary())
 
 
 def evaluate_piece(step: Step, work: Work) -> dict[str, float]:
@@ -272,7 +277,7 @@ def send(items: Iterable[Any], bases: list[Array]) -> Iterator[tuple[int, Messag
     """Each row of a block once to each partition that needs it; `items` are the block's rows, then its routes."""
     values: Array | None = None
     for _, item in items:
-        if isinstance(item, Rows):
+        if isinstance(item, BlockRows):
             values = rotated(item.values, bases)
         elif isinstance(item, Route) and values is not None:
             yield item.partition, Message(item.first, values[item.places])

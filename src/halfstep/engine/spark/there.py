@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NoReturn
@@ -20,6 +20,7 @@ from halfstep.engine.here import RowsHere
 from halfstep.engine.protocol import Array, Cut, Decode, Engine, Scale, Start
 from halfstep.engine.spark.checkpoint import Files
 from halfstep.engine.spark.factors import Factors
+from halfstep.engine.spark.moves import expanding
 from halfstep.engine.spark.numbering import Numbering
 from halfstep.engine.spark.ranking import best_rows
 from halfstep.engine.spark.reading import CellsThere, encoded, need_frame, read_more
@@ -47,7 +48,9 @@ class SideThere:
             self.solved.blocks().map(pack), "first long, n int, values binary"
         )
         number = "float" if dtype == np.float32 else "double"
-        rows = packed.mapInArrow(_expanded(dtype, d), f"position long, factors array<{number}>")
+        rows = packed.mapInArrow(
+            expanding(_rows_of(dtype, d), ["position", "factors"]), f"position long, factors array<{number}>"
+        )
         ids = self.numbering.frame.withColumnRenamed("id", self.name)
         return rows.join(ids, "position").select(self.name, "factors")
 
@@ -141,7 +144,8 @@ class RowsThere:
         found = best_rows(self.given.cells, list(self.solved), int(n), keep_seen, self.limit)
         own, other = self.given.numberings
         frame = own.spark.createDataFrame(found, "rows binary, ranks binary, columns binary, scores binary")
-        flat = frame.mapInArrow(_listed(self.solved[0].kind[1]), "row long, rank int, column long, score double")
+        listed = expanding(_lists_of(self.solved[0].kind[1]), ["row", "rank", "column", "score"])
+        flat = frame.mapInArrow(listed, "row long, rank int, column long, score double")
         first, second = self.given.columns.ids
         rows = own.frame.withColumnsRenamed({"position": "row", "id": first})
         columns = other.frame.withColumnsRenamed({"position": "column", "id": second})
@@ -164,8 +168,7 @@ class RowsThere:
 
         def spread(item: Any) -> tuple[Any, Any, Any]:
             _, block = item
-            rows = block.first + np.repeat(np.arange(block.cells.shape[0]), block.cells.counts)
-            columns = np.concatenate([block.needed, other.long])[block.cells.indices]
+            rows, columns = block.places(other)
             return rows, columns, np.broadcast_to(np.asarray(block.cells.weights, np.float64), len(rows))
 
         parts = cells.blocks[0].map(spread).collect()
@@ -177,9 +180,8 @@ class RowsThere:
 
     def unpersist(self) -> None:
         """Free what the cluster keeps for these rows."""
-        self.given.unpersist()
-        for solved in self.solved:
-            solved.unpersist()
+        for thing in (self.given.cells, *self.given.numberings, *self.solved):
+            thing.unpersist()
 
     # ------------------------------------------------------------------ what is not here
 
@@ -208,34 +210,24 @@ def _scored(d: int, decode: Decode, column: str) -> Callable[[Iterable[Any]], It
     return run
 
 
-def _expanded(dtype: Any, d: int) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Blocks of factors into rows (position, factors), as Arrow arrays."""
+def _rows_of(dtype: Any, d: int) -> Callable[[int, int, bytes], Sequence[Any]]:
+    """A packed block of factors as positions and lists."""
 
-    def run(batches: Iterable[Any]) -> Iterator[Any]:
+    def make(first: int, n: int, values: bytes) -> Sequence[Any]:
         import pyarrow as pa
 
-        for batch in batches:
-            for first, n, values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                flat = pa.array(np.frombuffer(values, dtype))
-                lists = pa.ListArray.from_arrays(pa.array(np.arange(n + 1, dtype=np.int32) * d), flat)
-                positions = pa.array(np.arange(first, first + n, dtype=np.int64))
-                yield pa.RecordBatch.from_arrays([positions, lists], names=["position", "factors"])
+        ends = pa.array(np.arange(n + 1, dtype=np.int32) * d)
+        return np.arange(first, first + n), pa.ListArray.from_arrays(ends, pa.array(np.frombuffer(values, dtype)))
 
-    return run
+    return make
 
 
-def _listed(dtype: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Packed lists into rows (row, rank, column, score)."""
+def _lists_of(dtype: Any) -> Callable[..., Sequence[Any]]:
+    """Packed lists as rows, ranks, columns and scores."""
     kinds = (np.int64, np.int32, np.int64, dtype)
-    names = ["row", "rank", "column", "score"]
 
-    def run(batches: Iterable[Any]) -> Iterator[Any]:
-        import pyarrow as pa
+    def make(*packed: bytes) -> Sequence[Any]:
+        *places, scores = (np.frombuffer(values, kind) for values, kind in zip(packed, kinds, strict=True))
+        return *places, scores.astype(np.float64)
 
-        for batch in batches:
-            for packed in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                arrays = [np.frombuffer(values, kind) for values, kind in zip(packed, kinds, strict=True)]
-                arrays[3] = arrays[3].astype(np.float64)
-                yield pa.RecordBatch.from_arrays([pa.array(values) for values in arrays], names=names)
-
-    return run
+    return make

@@ -1,0 +1,113 @@
+"""The engine on Spark keeps the contract of all engines."""
+
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from halfstep import losses
+from halfstep.engine import Problem
+from halfstep.engine.spark import SparkEngine
+from halfstep.engine.spark.reading import read_cells
+
+from ..contract.engine import KeptContract, SessionContract, coordinates, interactions
+
+pytestmark = pytest.mark.spark
+
+
+class OnSpark:
+    limit = 0
+
+    @pytest.fixture(autouse=True)
+    def _session(self, spark):
+        self.spark = spark
+
+    def engine(self):
+        return SparkEngine(self.spark, blocks=2, broadcast_limit=self.limit, split=12)
+
+
+class TestSparkSession(OnSpark, SessionContract):
+    """Half-steps of problems whose cells are cut into blocks; a long row of each side is split."""
+
+    losses: ClassVar = [losses.Squared(), losses.Huber(0.5)]
+    dtypes = ("float64",)
+    threads = (1,)
+
+    def settings(self, loss):
+        return [{"background": 0.1}, {"background": 0.0, "pinned": 1}] if loss.is_quadratic else [{"background": 0.0}]
+
+    def methods(self, loss):
+        return ["exact"]
+
+    def open(self, problem, factors, solver, n_threads=1):
+        rows, columns, targets, weights = coordinates(problem.observations)
+        cells = pd.DataFrame({"user": rows, "item": columns, "weight": weights, "target": targets})
+        n, m = problem.observations.shape  # ids without a cell are known by one of weight zero
+        absent = [(row, 0) for row in range(n)] + [(0, column) for column in range(m)]
+        nothing = pd.DataFrame(absent, columns=["user", "item"]).assign(weight=0.0, target=1.0)
+        given = read_cells(
+            self.spark.createDataFrame(pd.concat([cells, nothing])),
+            {"user": "user", "item": "item", "weight": "weight"},
+            target="target",
+            duplicates="keep",
+            blocks=2,
+            split=12 if problem.loss.is_quadratic else 0,
+            dtype=np.float64,
+        )
+        there = Problem(given.cells, problem.sides, problem.loss, problem.background)
+        return self.engine().open(there, factors, solver)
+
+    def factors(self, session):
+        return [factors.to_array() for factors in session.factors]
+
+
+class TestBroadcastSession(TestSparkSession):
+    """The same where rows go whole to every executor."""
+
+    limit = 2**20
+    losses: ClassVar = [losses.Squared()]
+
+    def settings(self, loss):
+        return [{"background": 0.1}]
+
+
+class TestSparkEngine(OnSpark, KeptContract):
+    def frame(self, table):
+        return self.spark.createDataFrame(pd.DataFrame({"place": range(len(table["user"]))} | table))
+
+    def values(self, table, target, weight):
+        return self.frame(table), target, weight
+
+    def more(self, table, known):
+        return self.frame(table)
+
+    def here(self, kept):
+        return kept.collect()
+
+    def by_id(self, answer, index):
+        found = answer.toPandas().sort_values(answer.columns[0])
+        return dict(zip(found.iloc[:, 0], found.factors.map(np.asarray), strict=True))
+
+    def apart(self, answer):
+        found = answer.toPandas()
+        columns = found.iloc[:, 0], found.factors.map(np.asarray), found.bias
+        return {id: (row, bias) for id, row, bias in zip(*columns, strict=True)}
+
+    def listed(self, answer, column):
+        return answer.toPandas().sort_values("place")[column].tolist()
+
+    def test_the_best_of_everybody_are_ranked_where_the_rows_are(self):
+        kept = self.fitted(interactions())
+        here = kept.collect()
+        found = kept.rank_all(2, keep_seen=False).toPandas().sort_values(["user", "rank"])
+        scores = np.where(here.cells.to_csr().toarray() > 0, -np.inf, here.rows[0] @ here.rows[1].T)
+        for place, user in enumerate(here.ids[0].ids):
+            left = [j for j in np.argsort(-scores[place])[:2] if np.isfinite(scores[place, j])]
+            assert found[found.user == user].item.tolist() == here.ids[1].ids[left].tolist()
+
+    def test_rows_are_not_looked_at_one_by_one(self):
+        kept = self.fitted(interactions())
+        for name in ("rows", "cells", "ids", "labels", "gram"):
+            with pytest.raises(RuntimeError, match=r"its factors are on the cluster; call collect\(\)"):
+                getattr(kept, name)
