@@ -171,7 +171,7 @@ def test_resumed_fit_has_the_bits_of_an_uninterrupted_one(spark, data, tmp_path)
         if record["iteration"] == 2:
             raise ConnectionError("lost")
 
-    def fit(folder, resume=False, **more):
+    def fit(folder, resume=False, frame=frame, **more):
         engine = SparkEngine(spark, blocks=2, checkpoint=str(tmp_path / folder), every=1, resume=resume)
         return hs.CFEnsemble(**SETTINGS | more, engine=engine).fit(frame, y="label")
 
@@ -187,6 +187,8 @@ def test_resumed_fit_has_the_bits_of_an_uninterrupted_one(spark, data, tmp_path)
         fit("lost")
     with pytest.raises(CheckpointError, match="is of another fit: parameters differ"):
         fit("lost", resume=True, reg=1.0)
+    with pytest.raises(CheckpointError, match="is of another fit: data differ"):
+        fit("lost", resume=True, frame=frame.withColumn("p0", frame.p0 / 2))
 
 
 @pytest.mark.parametrize(
