@@ -14,9 +14,10 @@ from halfstep.core.problem import Problem, Side, Solver
 from halfstep.engine.local import LabelCell, solve_rows
 from halfstep.ensemble.aggregators import WeightedAggregator
 from halfstep.ensemble.columns import LatentColumns
-from halfstep.ensemble.combined import CombinedSession, LabelTerm
+from halfstep.ensemble.combined import CombinedSession
 from halfstep.ensemble.confidence import Uniform
 from halfstep.ensemble.factors import EnsembleFactors
+from halfstep.ensemble.label_term import LabelTerm
 from halfstep.ensemble.scale import make_scale
 from halfstep.ensemble.start import start_classifiers
 from halfstep.ensemble.table import PredictionTable
@@ -47,7 +48,7 @@ def make_session(seed=0, n=40, m=6, rank=2, *, loss="squared", channels=1, featu
     aggregator.coefficients[channels] = 1.0
     truth = (rng.random(len(rows)) < 0.5).astype(float)
     session.labels = LabelTerm(rows, truth, rng.uniform(0.5, 2, len(rows)), 3.0, aggregator)
-    session.update_aggregator()
+    session.labels.update(factors)
     return session
 
 
@@ -90,9 +91,9 @@ def test_printed_loss_is_the_formula_and_no_half_step_raises_it(case):
     assert_allclose(value, dense_objective(session), rtol=1e-10)
     for _ in range(6):
         for step in (
-            lambda: session._joint_classifiers(),
+            lambda: session._joint_classifiers(session.labels),
             session._update_groups,
-            session.update_aggregator,
+            lambda: session.labels.update(session.factors),
             session.solve_row_side,
         ):
             step()
@@ -105,7 +106,7 @@ def test_printed_loss_is_the_formula_and_no_half_step_raises_it(case):
 @pytest.mark.parametrize("case", ["plain", "channels", "features", "groups"])
 def test_joint_classifier_step_is_the_minimum_over_all_classifiers(case):
     session = make_session(2, **CASES[case])
-    session._joint_classifiers()
+    session._joint_classifiers(session.labels)
     best = session.objective()
     start, stop = session.factors.columns.classifier_free
     V = session.factors.classifier_factors
@@ -158,7 +159,7 @@ def test_label_cell_is_stationary_at_any_strength(seed, strength, spread):
     start, stop = session.factors.columns.row_free
     residual = np.nan_to_num(session.factors.table.weights * (session.factors.table.targets - U @ V.T))
     gradient = session.factors.reg * U[:, start:stop] - residual @ V[:, start:stop]
-    vector = session.label_vector()
+    vector = session.labels.vector(session.factors)
     pull = 0.5 * labels.strength * labels.weights * (expit(U[labels.rows] @ vector) - labels.targets)
     gradient[labels.rows] += pull[:, None] * vector[start:stop]
     size = np.abs(residual) @ np.abs(V[:, start:stop]) + session.factors.reg * np.abs(U[:, start:stop]) + 1
@@ -181,10 +182,10 @@ def test_label_scores_where_plain_newton_goes_to_and_fro(start, reach, truth):
 
 
 def test_float32_rows_agree_with_float64():
-    for step in ("solve_row_side", "_joint_classifiers"):
+    for step in (CombinedSession.solve_row_side, lambda session: session._joint_classifiers(session.labels)):
         pair = [make_session(4, dtype=dtype) for dtype in (np.float32, np.float64)]
         for session in pair:
-            getattr(session, step)()
+            step(session)
         assert_allclose(pair[0].objective(), pair[1].objective(), rtol=1e-5)
 
 

@@ -9,9 +9,10 @@ from numpy.testing import assert_allclose
 from halfstep.core.loop import alternate
 from halfstep.ensemble.aggregators import WeightedAggregator
 from halfstep.ensemble.columns import LatentColumns
-from halfstep.ensemble.combined import CombinedSession, LabelTerm
+from halfstep.ensemble.combined import CombinedSession
 from halfstep.ensemble.confidence import Uniform
 from halfstep.ensemble.factors import EnsembleFactors
+from halfstep.ensemble.label_term import LabelTerm
 from halfstep.ensemble.parts import PartSums, SiteSums
 from halfstep.ensemble.scale import make_scale
 from halfstep.ensemble.start import start_classifiers

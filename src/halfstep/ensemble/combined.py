@@ -23,33 +23,16 @@ import scipy.linalg
 
 from halfstep.core.arrays import Codes, Floats
 from halfstep.core.extrapolate import Extrapolation
-from halfstep.core.logistic import cross_entropy, fit_logistic
+from halfstep.core.logistic import fit_logistic
 from halfstep.core.loop import Callback, Record
 from halfstep.core.problem import Problem
-from halfstep.engine.local import LabelCell
-from halfstep.ensemble.aggregators import WeightedAggregator
 from halfstep.ensemble.columns import FactorArray
 from halfstep.ensemble.factors import EnsembleFactors
+from halfstep.ensemble.label_term import LabelTerm
 from halfstep.ensemble.parts import PartSums, RowsElsewhere, best_classifiers, penalised
 
 NEWTON_STEPS = 30
 NEWTON_SETTLED = 1e-6  # of the largest classifier factor
-
-
-@dataclass
-class LabelTerm:
-    """The labelled rows and the linear aggregator that the combined loss holds against them.
-
-    rows (r,), targets (r,) 0 or 1, weights (r,) class weights; strength = (1 - rho) S / (rho W), so that row i has a
-    logistic cell of weight strength * weights_i. `fixed`: the aggregator is the mean and stays it.
-    """
-
-    rows: Codes
-    targets: Floats
-    weights: Floats
-    strength: float
-    aggregator: WeightedAggregator
-    fixed: bool = False
 
 
 @dataclass
@@ -78,12 +61,13 @@ class CombinedSession:
     def __post_init__(self) -> None:
         self.problem = self.factors.problem
         if self.groups is not None and self.group_means is None:
-            start, stop = self._free
-            self.group_means = np.zeros((int(self.groups.max()) + 1, stop - start))
+            self.group_means = np.zeros((int(self.groups.max()) + 1, self._free_columns.shape[1]))
 
     @property
-    def _free(self) -> tuple[int, int]:
-        return self.factors.columns.classifier_free
+    def _free_columns(self) -> FactorArray:
+        """(m, f) a view of what is solved of the classifiers."""
+        start, stop = self.factors.columns.classifier_free
+        return self.factors.classifier_factors[:, start:stop]
 
     # ------------------------------------------------------------------ half-steps
 
@@ -100,13 +84,13 @@ class CombinedSession:
         return {}
 
     def _solve_classifiers_and_aggregator(self) -> None:
-        if self.labels is not None and np.any(self.aggregator_weights):
-            self._joint_classifiers()
+        if self.labels is not None and np.any(self.labels.score_weights(self.factors)):
+            self._joint_classifiers(self.labels)
         else:
             self.solve_classifier_side()
         self._update_groups()
-        if self.labels is not None and not self.labels.fixed:
-            self.update_aggregator()
+        if self.labels is not None:
+            self.labels.update(self.factors)
 
     def _guarded_row_side(self) -> dict[str, float]:
         """Rows against what was proposed; against what the sweep itself found, where that leaves the loss higher."""
@@ -123,30 +107,19 @@ class CombinedSession:
 
     def _free_values(self) -> Floats:
         """Classifiers and, unless it is fixed, the aggregator, as one vector."""
-        start, stop = self._free
-        values = self.factors.classifier_factors[:, start:stop].astype(np.float64).ravel()
-        if self.labels is None or self.labels.fixed:
-            return values
-        return np.append(values, self.labels.aggregator.coefficients)
+        values = self._free_columns.astype(np.float64).ravel()
+        return values if self.labels is None else np.append(values, self.labels.free)
 
     def _set_free_values(self, values: Floats) -> None:
-        start, stop = self._free
-        V = self.factors.classifier_factors
-        size = len(V) * (stop - start)
-        V[:, start:stop] = values[:size].reshape(-1, stop - start)
-        if self.labels is not None and not self.labels.fixed:
-            self.labels.aggregator.coefficients = values[size:].copy()
+        V = self._free_columns
+        V[:] = values[: V.size].reshape(V.shape)
+        if self.labels is not None:
+            self.labels.free = values[V.size :]
         self._update_groups()
 
     def solve_row_side(self, evaluate: bool = False) -> dict[str, float]:
         """Every row against the classifiers, in place; labelled rows with their label."""
-        label, N = None, len(self.factors.row_factors)
-        if self.labels is not None:
-            targets, weights = np.zeros(N), np.zeros(N)
-            targets[self.labels.rows] = self.labels.targets
-            weights[self.labels.rows] = self.labels.strength * self.labels.weights
-            label = LabelCell(self.label_vector(), targets, weights)
-        total = self.factors.solve_rows(evaluate, label)
+        total = self.factors.solve_rows(evaluate, None if self.labels is None else self.labels.cell(self.factors))
         if evaluate and not self.factors.scale.loss.is_quadratic:
             total["data"] -= self._label_cost()  # there the label is one more cell of the same loss
         for part in self.elsewhere:
@@ -155,31 +128,24 @@ class CombinedSession:
         return total
 
     def solve_classifier_side(self) -> None:
-        """Every classifier against the rows, without labels, in place."""
+        """Every classifier against the rows, without labels, in place.
+
+        Rows elsewhere have sums alone: the minimiser of the summed quadratics, or, where those are of Newton steps, as
+        many as move something, shortened until the loss falls.
+        """
         if not self.elsewhere:
             self.factors.solve_classifiers(self._prior())
-        elif self.factors.scale.loss.is_quadratic:
-            self._step_classifiers()
-        else:
-            self._newton_classifiers()
-
-    def _step_classifiers(self) -> None:
-        """The minimisers of the summed quadratics."""
-        start, stop = self._free
-        found = best_classifiers(*self.normal_equations(), self.factors.reg, self._prior())
-        self.factors.classifier_factors[:, start:stop] = found
-
-    def _newton_classifiers(self) -> None:
-        """Newton steps on the summed quadratics, shortened until the loss falls, until they move nothing."""
+            return
         V = self.factors.classifier_factors
         for _ in range(NEWTON_STEPS):
             before = V.copy()
-            self._step_classifiers()
-            if np.abs(V - before).max() <= NEWTON_SETTLED * np.abs(before).max():
+            self._free_columns[:] = best_classifiers(*self.normal_equations(), self.factors.reg, self._prior())
+            settled = np.abs(V - before).max() <= NEWTON_SETTLED * np.abs(before).max()
+            if self.factors.scale.loss.is_quadratic or settled:
                 break
             self._backtrack(before)
 
-    def _joint_classifiers(self) -> None:
+    def _joint_classifiers(self, labels: LabelTerm) -> None:
         """All classifiers at once, exactly, although the labels couple them.
 
         Labels see the classifiers only through g = sum_j a_j v_j. With 1/2 v'A_j v - r_j'v the quadratic of classifier
@@ -188,26 +154,21 @@ class CombinedSession:
         (g0, M), whitened by M = L L' to the unit one. The Bernoulli loss has the quadratic of its Newton step there,
         and the step is shortened until the loss falls.
         """
-        assert self.labels is not None
-        start, stop = self._free
-        V = self.factors.classifier_factors
-        before = V.copy()
-        a = self.factors.scale.slope * self.aggregator_weights
+        V, before = self._free_columns, self.factors.classifier_factors.copy()
+        start, stop = self.factors.columns.classifier_free
+        a = labels.score_weights(self.factors)
         matrices, vectors = penalised(*self.normal_equations(), self.factors.reg, self._prior())
         inverse = np.linalg.inv(matrices)
         alone = np.einsum("jkl,jl->jk", inverse, vectors)
         root = scipy.linalg.cholesky(np.einsum("j,jkl->kl", a**2, inverse), lower=True)
-        U = self.factors.row_factors[self.labels.rows].astype(np.float64)
-        rest = self.label_vector()
-        rest[start:stop] -= a @ V[:, start:stop]
+        U = self.factors.row_factors[labels.rows].astype(np.float64)
+        rest = labels.vector(self.factors)
+        rest[start:stop] -= a @ V
         offset = U @ rest + U[:, start:stop] @ (a @ alone)
-        X = U[:, start:stop] @ root
-        unit = np.ones(stop - start)
-        half = 0.5 * self.labels.strength * self.labels.weights
-        y = fit_logistic(X, self.labels.targets, half, unit, 0 * unit, offset)
+        unit, half = np.ones(V.shape[1]), 0.5 * labels.strength * labels.weights
+        y = fit_logistic(U[:, start:stop] @ root, labels.targets, half, unit, 0 * unit, offset)
         mu = scipy.linalg.solve_triangular(root, y, lower=True, trans="T")
-        new = alone + a[:, None] * (inverse @ mu)
-        V[:, start:stop] = new
+        V[:] = alone + a[:, None] * (inverse @ mu)
         if not self.factors.scale.loss.is_quadratic:
             self._backtrack(before)
 
@@ -234,7 +195,7 @@ class CombinedSession:
         self.factors.classifier_factors[:] = classifiers
         return self.objective()
 
-    # ------------------------------------------------------------------ groups and aggregator
+    # ------------------------------------------------------------------ groups
 
     def _prior(self) -> Floats | None:
         return None if self.groups is None or self.group_means is None else self.group_means[self.groups]
@@ -243,32 +204,9 @@ class CombinedSession:
         """mu_g = sum of its classifiers / (their number + 1), the minimiser of sum |v_j - mu_g|^2 + |mu_g|^2."""
         if self.groups is None or self.group_means is None:
             return
-        start, stop = self._free
         sums = np.zeros_like(self.group_means)
-        np.add.at(sums, self.groups, self.factors.classifier_factors[:, start:stop].astype(np.float64))
+        np.add.at(sums, self.groups, self._free_columns.astype(np.float64))
         self.group_means = sums / (np.bincount(self.groups, minlength=len(sums)) + 1)[:, None]
-
-    @property
-    def aggregator_weights(self) -> Floats:
-        """(m,) weights of the log odds in the aggregator of the loss."""
-        assert self.labels is not None
-        return self.labels.aggregator.on_scores(self.factors.columns.n_channels)[0]
-
-    def label_vector(self) -> Floats:
-        """(d,) v with u.v the aggregated log odds of a row with factors u."""
-        assert self.labels is not None
-        k, scale = self.factors.columns.n_channels, self.factors.scale
-        w, intercepts = self.labels.aggregator.on_scores(k)
-        vector: Floats = scale.slope * (w @ self.factors.classifier_factors.astype(np.float64))
-        vector[:k] += intercepts + scale.shift * w.sum()
-        return vector
-
-    def update_aggregator(self) -> None:
-        """Solve the aggregator of the loss to optimality on the present factors."""
-        assert self.labels is not None
-        known = self.labels.aggregator
-        start = getattr(known, "coefficients", None)
-        known.fit(self.factors.design(self.labels.rows), self.labels.targets, self.labels.weights, start=start)
 
     # ------------------------------------------------------------------ the loss
 
@@ -279,18 +217,10 @@ class CombinedSession:
         cost = replace(self.problem.sides[1], prior=self._prior()).cost(self.factors.classifier_factors)
         if self.group_means is not None:
             cost += self.factors.reg * float((self.group_means**2).sum())
-        return cost + self._label_cost() + self._aggregator_cost()
+        return cost + self._label_cost() + (0.0 if self.labels is None else self.labels.aggregator_cost(self.factors))
 
     def _label_cost(self) -> float:
-        if self.labels is None:
-            return 0.0
-        score = self.factors.row_factors[self.labels.rows].astype(np.float64) @ self.label_vector()
-        return self.labels.strength * float(self.labels.weights @ cross_entropy(score, self.labels.targets))
-
-    def _aggregator_cost(self) -> float:
-        if self.labels is None or self.labels.fixed:
-            return 0.0
-        return self.labels.strength * self.labels.aggregator.cost(self.factors.columns.n_channels)
+        return 0.0 if self.labels is None else self.labels.cost(self.factors)
 
     def overlap(self) -> float:
         return 0.0  # there is no background

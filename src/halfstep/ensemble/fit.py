@@ -18,10 +18,11 @@ from halfstep.core.loop import Outcome, alternate
 from halfstep.engine.local import thread_count
 from halfstep.ensemble.baselines import ShrunkenStacking
 from halfstep.ensemble.columns import FactorArray, LatentColumns
-from halfstep.ensemble.combined import CombinedSession, LabelTerm
+from halfstep.ensemble.combined import CombinedSession
 from halfstep.ensemble.factors import EnsembleFactors
 from halfstep.ensemble.fusion import Fusion, by_class, learn_fusion
 from halfstep.ensemble.inputs import SideFeatures, expand_labels, more_features, read_rows, read_tasks
+from halfstep.ensemble.label_term import LabelTerm
 from halfstep.ensemble.parts import RowsElsewhere
 from halfstep.ensemble.predictions import expit
 from halfstep.ensemble.settings import EnsembleSettings
@@ -172,9 +173,8 @@ def factorise(
         strength = (1 - settings.rho) / settings.rho * total / weights.sum()
         aggregator, truth = settings.aggregator_of_loss(len(V), k), row_labels[labelled].astype(np.float64)
         session.labels = LabelTerm(labelled, truth, weights, strength, aggregator, fixed=settings.is_mean)
+        session.labels.update(factors)
         session.extrapolation = Extrapolation()
-        if not settings.is_mean:
-            session.update_aggregator()
     if prepare is not None:
         prepare(session)
     outcome = alternate(
