@@ -21,7 +21,6 @@ from halfstep.data.plain_ids import (
     Ints,
     as_series,
     called,
-    distinct_by_appearance,
     factorise,
     is_int64,
     join_text,
@@ -144,7 +143,8 @@ class Index:
     def extend(self, new_ids: Any) -> Index:
         """This index with the unseen ones of `new_ids` appended, in order of appearance."""
         new = plain_ids(new_ids, self.name)
-        unseen = distinct_by_appearance(new[self._find(new) < 0], self.name)
+        unseen = new[self._find(new) < 0]
+        unseen = np.fromiter(number_objects(unseen, self.name)[0], unseen.dtype)  # each once, as they appear
         if not len(unseen):
             return self
         size = len(self) + len(unseen)

@@ -189,8 +189,3 @@ def labels_of(labels: NDArray[Any] | None, positions: NDArray[Any]) -> NDArray[A
 
 def _folded(name: Any) -> str:
     return " ".join(str(name).casefold().split())
-
-
-def rows_by_name(index: Index, labels: NDArray[Any] | None, given: Iterable[Any]) -> NDArray[np.int64]:
-    """`Names(index, labels).positions(given)`."""
-    return Names(index, labels).positions(given)

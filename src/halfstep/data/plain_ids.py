@@ -83,13 +83,6 @@ def sorted_distinct(values: Ints) -> Ints:
     return ordered[np.r_[True, ordered[1:] != ordered[:-1]]]
 
 
-def distinct_by_appearance(values: NDArray[Any], name: str) -> NDArray[Any]:
-    """The distinct ones of plain ids, each where it first occurs."""
-    if values.dtype == np.int64:
-        return values[np.sort(np.unique(values, return_index=True)[1])]
-    return objects(list(number_objects(values, name)[0]))
-
-
 def number_objects(values: NDArray[Any] | Sequence[Any], name: str) -> tuple[dict[Any, int], Ints]:
     """Number hashables in order of appearance: the numbering, and the number of each value."""
     numbers: defaultdict[Any, int] = defaultdict()

@@ -62,9 +62,7 @@ class Coded:
 
     def used_only(self) -> Coded:
         """The same column with the values no row holds left out."""
-        counts = np.bincount(self.codes[self.codes >= 0], minlength=len(self.values))
-        used = counts > 0
-        return self if used.all() else Coded(np.append(np.cumsum(used) - 1, -1)[self.codes], self.values[used])
+        return self.without(np.bincount(self.codes[self.codes >= 0], minlength=len(self.values)) == 0)
 
     def rows(self, keep: npt.NDArray[Any]) -> Coded:
         """The column of the rows `keep` marks or lists."""

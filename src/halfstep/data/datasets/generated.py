@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 from scipy.special import expit
 
+from halfstep.core.cells import Observations
 from halfstep.errors import check_number
 
 FloatArray = npt.NDArray[np.float64]
@@ -95,12 +95,7 @@ def make_implicit(
         exponent *= 0.9  # without this a dense head would be drawn for ever
     if len(cells) > nnz:
         cells = np.delete(cells, rng.choice(len(cells), len(cells) - nnz, replace=False))
-    rows, columns = np.divmod(cells, n_items)
-    indptr = np.zeros(n_users + 1, np.int64)
-    np.cumsum(np.bincount(rows, minlength=n_users), out=indptr[1:])
-    matrix = sparse.csr_array((np.ones(nnz, np.float32), columns.astype(np.int32), indptr), (n_users, n_items))
-    matrix.has_sorted_indices = matrix.has_canonical_format = True
-    return matrix
+    return Observations.from_cells(*np.divmod(cells, n_items), (n_users, n_items)).to_csr()
 
 
 def make_predictions(
