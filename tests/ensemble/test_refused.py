@@ -14,14 +14,14 @@ from halfstep.ensemble.confidence import CellWeights
 from ..contract.refusal import refused, unchanged
 
 pytestmark = pytest.mark.filterwarnings("ignore::halfstep.ensemble.predictions.PredictionWarning")
-P, y, truth = make_predictions(60, 6, missing=0.2, labels=0.5, random_state=0)
+P, y, truth = make_predictions(30, 4, missing=0.2, labels=0.5, random_state=0)
 OTHER = np.where(np.isnan(y), None, np.where(y == 1, "yes", "no"))
 
 
 def fitted(**parameters):
-    features = np.random.default_rng(0).normal(size=(60, 2))
+    features = np.random.default_rng(0).normal(size=(len(y), 2))
     model = CFEnsemble(**{"max_iter": 2, "rank": 2, "shrinkage": 5.0} | parameters)
-    return model.fit(P, y, features=features, groups=np.arange(6) % 2, tasks=np.arange(60) % 2)
+    return model.fit(P, y, features=features, groups=np.arange(4) % 2, tasks=np.arange(len(y)) % 2)
 
 
 def answers(model):
@@ -30,7 +30,7 @@ def answers(model):
 
 
 CALLS = {
-    "fit": lambda model: model.fit(1 - P[:, :5], OTHER),
+    "fit": lambda model: model.fit(1 - P[:, :3], OTHER),
     "partial_fit, instances": lambda model: model.partial_fit(
         P[:9], y[:9], features=np.ones((9, 2)), tasks=np.zeros(9, int), max_iter=1
     ),
@@ -89,7 +89,7 @@ def test_a_confidence_of_ones_own_is_treated_as_a_built_in_one(solver):
     """New rows were answered differently, by up to 0.153."""
     models = [CFEnsemble(confidence=c, solver=solver, max_iter=5).fit(P, y) for c in (OwnCertainty(), "certainty")]
     assert_array_equal(models[0].predict_proba(), models[1].predict_proba())
-    new = np.random.default_rng(1).uniform(0.01, 0.99, (40, 6))
+    new = np.random.default_rng(1).uniform(0.01, 0.99, (40, 4))
     assert_array_equal(models[0].predict_proba(new), models[1].predict_proba(new))
     assert_array_equal(models[0].novelty(new), models[1].novelty(new))
     sites = {"rho": 1.0, "shrinkage": 5.0, "calibrate": False}
