@@ -22,6 +22,10 @@ class UnknownIdError(KeyError):
         return self.message
 
 
+class UnknownIdWarning(UserWarning):
+    """Ids that a fit has not seen, answered by what is known of the rest."""
+
+
 class RowError(ArithmeticError):
     """A row problem without a finite solution; the text names the row."""
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 
 import halfstep as hs
 from halfstep import PLQMF, losses
-from halfstep.errors import UnknownIdError
-from halfstep.models.ratings import penalties
+from halfstep.core.cells import Observations
+from halfstep.core.losses.constant import best_constant
+from halfstep.errors import UnknownIdError, UnknownIdWarning
+from halfstep.models.rating_penalty import given_penalty, learn_penalty
 
 
 def ratings(n: int = 60, m: int = 40, share: float = 0.4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -51,19 +56,22 @@ def objective(fit: PLQMF, pairs: np.ndarray, y: np.ndarray, weights: Any = 1.0) 
     targets, _ = loss.encode_targets(y)
     P, Q, a, b = (f.astype(float) for f in (fit.user_factors_, fit.item_factors_, fit.user_bias_, fit.item_bias_))
     u, i = fit.fitted_.users.positions(pairs[:, 0]), fit.fitted_.items.positions(pairs[:, 1])
-    z = np.sum(P[u] * Q[i], axis=1) + a[u] + b[i]
-    penalty = fit.rho_ / len(P) * (np.sum(P**2) + np.sum(a**2)) + (1 - fit.rho_) / len(Q) * (
-        np.sum(Q**2) + np.sum(b**2)
-    )
-    return float(fit.C_ * np.sum(weights * loss.value(z, targets)) + penalty)
+    z = fit.intercept_ + np.sum(P[u] * Q[i], axis=1) + a[u] + b[i]
+    lam = fit.penalty_
+    factors = lam.user * np.sum(P**2) + lam.item * np.sum(Q**2)
+    biases = lam.user_bias * np.sum(a**2) + lam.item_bias * np.sum(b**2)
+    return float(fit.C_ * (np.sum(weights * loss.value(z, targets)) + factors + biases))
 
 
 @pytest.mark.parametrize("loss", ALL)
 @pytest.mark.parametrize("biases", [True, False])
-def test_the_objective_is_the_documented_one_and_never_rises(loss: str, biases: bool) -> None:
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_objective_is_the_documented_one_and_never_rises(loss: str, biases: bool, intercept: bool) -> None:
     y = targets_for(loss)
     weights = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
-    fit = model(loss, biases=biases, max_iter=6, tol=0, row_tol=1e-4, dtype="float64").fit(X, y, weights)
+    options = {"max_iter": 6, "tol": 0, "row_tol": 1e-4, "dtype": "float64", "reg_bias": (0.3, 2.0)}
+    fit = model(loss, biases=biases, intercept=intercept, **options).fit(X, y, weights)
+    assert intercept == (fit.intercept_ != 0)
     values = [record["objective"] for record in fit.history_]
     assert fit.objective_ == pytest.approx(objective(fit, X, y, weights), rel=1e-9)
     assert (np.diff(values) <= 1e-12 * np.abs(values[1:])).all()
@@ -96,10 +104,68 @@ def test_both_wordings_of_the_penalty_are_the_same_fit() -> None:
     np.testing.assert_allclose(one.user_factors_, two.user_factors_, atol=1e-4)
 
 
-def test_default_penalty_and_its_inverse() -> None:
-    assert penalties(943, 1682, 100_000) == pytest.approx((1e-4, 0.5))
-    C, rho = penalties(7, 5, 1, reg_user=0.2, reg_item=3.0)
+def test_a_given_penalty_and_its_inverse() -> None:
+    nothing: dict[str, Any] = dict.fromkeys(("C", "rho", "reg_user", "reg_item", "reg_bias"))
+    assert given_penalty(7, 5, **nothing) is None
+    said = given_penalty(7, 5, **nothing | {"reg_user": 0.2, "reg_item": 3.0})
+    assert said is not None
+    C, rho = said.in_words(7, 5)
     assert (rho / (C * 7), (1 - rho) / (C * 5)) == pytest.approx((0.2, 3.0))
+    assert (said.user_bias, said.item_bias) == (0.2, 3.0)
+    own = given_penalty(7, 5, **nothing | {"C": C, "rho": rho, "reg_bias": (4.0, 5.0)})
+    assert own is not None
+    assert (own.user, own.item, own.user_bias, own.item_bias) == pytest.approx((0.2, 3.0, 4.0, 5.0))
+
+
+def test_learned_biases_are_worth_the_noise_over_their_spread() -> None:
+    """y = a_u + b_i + e: the best penalty of a bias under the squared loss is var(e) / var(a)."""
+    rng = np.random.default_rng(0)
+    n, m = 400, 300
+    cells = np.flatnonzero(rng.random(n * m) < 0.1)
+    u, i = np.divmod(cells, m)
+    y = 3 + rng.normal(0, 1.0, n)[u] + rng.normal(0, 0.5, m)[i] + rng.normal(0, 2.0, len(u))
+    learned = learn_penalty(Observations.from_cells(u, i, (n, m), y, dtype=np.float64), losses.Squared(), 0)
+    assert learned.user_bias == pytest.approx(4.0, rel=0.2)
+    assert learned.item_bias == pytest.approx(16.0, rel=0.3)
+    noise = 2.0 * (np.sqrt(len(u) / n) + np.sqrt(len(u) / m))  # the largest singular value of noise in these cells
+    assert learned.user == pytest.approx(0.6 * noise, rel=0.15)
+
+
+EQUIVARIANT = ["squared", "absolute", losses.Quantile(0.8)]
+
+
+@pytest.mark.parametrize("loss", EQUIVARIANT)
+@settings(max_examples=8, deadline=None)
+@given(times=st.floats(0.01, 100.0), plus=st.floats(-1e3, 1e3))
+def test_predictions_follow_a_shift_and_a_scale_of_y(loss: Any, times: float, plus: float) -> None:
+    options: dict[str, Any] = {"rank": 2, "loss": loss, "random_state": 0, "dtype": "float64", "tol": 0, "max_iter": 5}
+    plain = PLQMF(**options, row_tol=1e-9).fit(X, Y).predict(X)
+    moved = PLQMF(**options, row_tol=1e-9).fit(X, times * Y + plus).predict(X)
+    spread = times * np.abs(Y - Y.mean()).mean()
+    assert np.abs(moved - (times * plain + plus)).max() <= 2e-3 * spread
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "huber", losses.Quantile(0.1), losses.Quantile(0.9)])
+@pytest.mark.parametrize("outliers", [0.0, 0.05])
+def test_no_default_loses_to_its_constant_or_to_mean_and_damped_biases(loss: Any, outliers: float) -> None:
+    pairs, y, _ = hs.datasets.make_ratings(400, 300, 12_000, outliers=outliers, random_state=7)
+    train, test, y_train, y_test = train_test_split(pairs, y, test_size=0.2, random_state=1)
+    phi, fit = losses.get(loss), PLQMF(loss=loss, random_state=0).fit(train, y_train)
+    ours = np.mean(phi.value(fit.decision_function(test), y_test))
+    best = best_constant(phi, np.zeros(len(y_train)), y_train, np.ones(len(y_train)))
+    assert ours <= 1.01 * np.mean(phi.value(np.full(len(test), best), y_test))
+    if not isinstance(loss, losses.Quantile):
+        simple = damped_biases(train, y_train, test)
+        assert ours <= 1.01 * np.mean(phi.value(simple, y_test))
+
+
+def damped_biases(train: np.ndarray, y: np.ndarray, test: np.ndarray, damping: float = 5.0) -> np.ndarray:
+    n, m = 1 + max(train[:, 0].max(), test[:, 0].max()), 1 + max(train[:, 1].max(), test[:, 1].max())
+    (u, i), a, b = train.T, np.zeros(n), np.zeros(m)
+    for _ in range(15):
+        b = np.bincount(i, y - y.mean() - a[u], m) / (np.bincount(i, minlength=m) + damping)
+        a = np.bincount(u, y - y.mean() - b[i], n) / (np.bincount(u, minlength=n) + damping)
+    return np.asarray(y.mean() + a[test[:, 0]] + b[test[:, 1]])
 
 
 @pytest.mark.parametrize(
@@ -175,10 +241,11 @@ def test_every_parameter_and_argument_changes_the_fit() -> None:
         {"max_iter": 2}, {"tol": 0.5}, {"row_tol": 0.1}, {"init_scale": 1.0}, {"dtype": "float64"}, {"random_state": 1},
         {"max_seconds": 0.0}, {"callbacks": [lambda record: True]},
         {"C": None, "rho": None, "reg_user": 1.0, "reg_item": 1.0},
-        {"C": None, "rho": None, "reg_user": 2.0, "reg_item": 1.0},
+        {"C": None, "rho": None, "reg_user": 2.0, "reg_item": 1.0}, {"C": None, "rho": None}, {"reg_bias": 0.5},
+        {"reg_bias": (0.5, 1.0)}, {"reg_scaling": "count"}, {"reg_scaling": 0.5}, {"intercept": False}, {"n_init": 3},
     ]  # fmt: skip
-    for given in changed:
-        assert not np.array_equal(before, model(**{"max_iter": 4} | given).fit(X, Y).predict(X)), given
+    for options in changed:
+        assert not np.array_equal(before, model(**{"max_iter": 4} | options).fit(X, Y).predict(X)), options
     weights = np.random.default_rng(0).random(len(Y))
     assert not np.array_equal(before, model(max_iter=4).fit(X, Y, weights).predict(X))
 
@@ -201,13 +268,41 @@ def test_nonnegative_factors() -> None:
 # ---------------------------------------------------------------------- answers
 
 
-def test_unseen_ids_fall_back_to_biases() -> None:
+def test_unseen_ids_are_answered_by_intercept_and_known_bias() -> None:
     fit = model("squared").fit(X, Y)
+    unseen = np.array([[999, 5], [4, 999], [999, 999]])
+    with pytest.warns(UnknownIdWarning, match="2 users and 2 items among 3 pairs were not in the fit"):
+        scores = fit.decision_function(unseen)
+    expected = np.array([fit.item_bias_[5], fit.user_bias_[4], 0.0]) + fit.intercept_
+    np.testing.assert_allclose(scores, expected, rtol=1e-5)
+    with pytest.raises(
+        UnknownIdError, match="2 users and 2 items that the fit has not seen; drop those pairs, or pass"
+    ):
+        fit.predict(unseen, unknown="error")
+    with pytest.raises(ValueError, match="unknown='zero' is not known"):
+        fit.predict(X, unknown="zero")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit.predict(X)
+
+
+def test_a_new_user_on_a_bad_item_is_predicted_below_the_mean() -> None:
+    """An item rated 2.95 on average was predicted 0.76 for a new user: no intercept, biases drawn to 0."""
+    bad = np.column_stack([np.arange(60), np.full(60, 900)])
+    pairs, y = np.concatenate([X, bad]), np.concatenate([Y, np.full(60, 2.0)])
+    with pytest.warns(UnknownIdWarning):
+        score = PLQMF(random_state=0).fit(pairs, y).predict(np.array([[999, 900]]))[0]
+    assert 2.0 < score < 2.0 + 0.2 * (Y.mean() - 2.0)
+
+
+@pytest.mark.filterwarnings("ignore::halfstep.errors.UnknownIdWarning")
+def test_without_intercept_unseen_ids_fall_back_to_mean_biases() -> None:
+    fit = model("squared", intercept=False).fit(X, Y)
     scores = fit.decision_function(np.array([[999, 5], [4, 999], [999, 999]]))
     mean_user, mean_item = fit.user_bias_.mean(), fit.item_bias_.mean()
     expected = [mean_user + fit.item_bias_[5], fit.user_bias_[4] + mean_item, mean_user + mean_item]
     np.testing.assert_allclose(scores, expected, rtol=1e-5)
-    bare = model("squared", biases=False).fit(X, Y)
+    bare = model("squared", biases=False, intercept=False).fit(X, Y)
     expected = bare.user_factors_.mean(axis=0) @ bare.item_factors_[5]
     np.testing.assert_allclose(bare.decision_function(np.array([[999, 5]])), [expected], rtol=1e-5)
 
@@ -273,6 +368,7 @@ def test_scikit_learn_tools() -> None:
         model().predict(X)
 
 
+@pytest.mark.filterwarnings("ignore::halfstep.errors.UnknownIdWarning")
 @pytest.mark.parametrize("loss", ["squared", "hinge", losses.Huber(0.7)])
 def test_saved_models_answer_the_same(loss: Any, tmp_path: Path) -> None:
     y = LABELS if loss == "hinge" else Y
@@ -314,6 +410,7 @@ def test_sweeps_equal_those_of_rehline(loss: str, theirs: str, biases: bool, mon
         "halfstep.models.ratings.random_rows", lambda seed, side, first, last, d, dtype: starts[side][first:last].copy()
     )
     # One sweep more, since the last record includes the closing half-step.
-    ours = PLQMF(3, loss, 0.004, 0.4, biases=biases, random_state=5, max_iter=11, tol=0, row_tol=1e-9, dtype="float64")
+    options = {"intercept": False, "biases": biases, "random_state": 5, "max_iter": 11, "tol": 0, "row_tol": 1e-9}
+    ours = PLQMF(3, loss, 0.004, 0.4, **options, dtype="float64")
     values = [record["objective"] for record in ours.fit(pairs, y).history_[:10]]
     np.testing.assert_allclose(values, peer.history[1:11, 1], rtol=1e-4)

@@ -3,7 +3,8 @@
     sum_obs w phi(z; t)  +  background * sum_unobserved z^2
         +  sum_i lam_i |u_i - mu_i|^2  +  sum_j lam_j |v_j - mu_j|^2
 
-with z = u_i . v_j over all columns, pinned ones included; penalties run over the free columns only.
+with z = u_i . v_j over all columns, pinned ones included; penalties run over the free columns only. Where a column is
+`constant`, what side 1 pins there is one unknown more, which nothing holds.
 """
 
 from __future__ import annotations
@@ -119,6 +120,8 @@ class Problem:
     sides: tuple[Side, Side]
     loss: Loss = field(default_factory=Squared)
     background: float = 0.0
+    constant: int | None = None
+    """A column that side 0 pins to 1 and side 1 to one number: an intercept, solved before each half-step of side 1."""
 
     def cells(self, side: int) -> Observations:
         """The cells grouped by the rows of the given side."""

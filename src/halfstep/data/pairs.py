@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ def read_pairs(
     weight: ArrayLike | None,
     loss: Loss,
     roles: tuple[str, str],
-    scale: Callable[[int, int, int], float],
     *,
     dtype: Any,
     known: Index | None = None,
@@ -29,8 +27,8 @@ def read_pairs(
 ) -> CellsHere:
     """Pairs X (N, 2) worth y (N,); a pair that occurs twice is two cells.
 
-    weight : (N,) or None for 1. roles : what the ids of both sides are called. scale : times all weights, from the
-    sizes of both sides and N. known, classes : ids of the second side and classes of an earlier fit.
+    weight : (N,) or None for 1. roles : what the ids of both sides are called. known, classes : ids of
+    the second side and classes of an earlier fit.
     """
     first, second = pairs_from(X)
     own, rows = encode(first, roles[0])
@@ -38,11 +36,10 @@ def read_pairs(
     if known is None and not len(rows):
         raise ValueError("X has no rows; a fit needs at least one pair.")
     shape = (len(own), len(other))
-    factor = scale(*shape, len(rows))
     targets, classes = loss.encode_targets(y, classes)
     weights = checked_weights(weight, len(rows))
     same_length("y", targets, len(rows))
-    cells = Observations.from_cells(rows, columns, shape, targets, factor * weights, dtype=dtype)
+    cells = Observations.from_cells(rows, columns, shape, targets, weights, dtype=dtype)
     return CellsHere(cells, (own, other), total_weight=float(weights.sum()), classes=classes)
 
 

@@ -41,6 +41,10 @@ class CellsHere:
     def n_rows(self) -> int:
         return len(self.cells)
 
+    def sample(self, n_cells: int) -> Observations:
+        """All cells: they are here."""
+        return self.cells
+
     def weighed(self, weighting: Weighting, margins: Margins | None, dtype: Any) -> CellsHere:
         return replace(self, cells=weighting.apply(self.cells, margins, dtype))
 

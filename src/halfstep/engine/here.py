@@ -5,6 +5,7 @@ How half-steps run is `local.py`. Knows two sides and their ids, never what they
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +26,8 @@ from halfstep.data.pairs import read_pairs
 from halfstep.data.table import CellsHere, Labels, read_table
 from halfstep.engine.instances import Arrays, Frame, Read, only_here
 from halfstep.engine.local import LocalSession, gram_matrix, solve_rows, thread_count
-from halfstep.engine.protocol import Array, Cut, Decode, Scale, Start
+from halfstep.engine.protocol import Array, Cut, Decode, Start
+from halfstep.errors import UnknownIdError, UnknownIdWarning, one_of
 
 
 class Apart(NamedTuple):
@@ -51,9 +53,8 @@ class SideHere:
         return self.values[:, cut.factors]
 
     def apart(self, cut: Cut) -> Apart:
-        bias = cut.bias(self.side)
-        none = np.zeros(len(self.values), self.values.dtype)
-        return Apart(self.index.ids, self.factors(cut), none if bias is None else self.values[:, bias])
+        column, times = cut.bias(self.side) or (0, 0.0)
+        return Apart(self.index.ids, self.factors(cut), self.values[:, column] * self.values.dtype.type(times))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +103,9 @@ class RowsHere:
         nothing = Observations(shape, np.zeros(shape[0] + 1, np.int64), np.zeros(0, np.int32))
         return CellsHere(nothing, (rows, self.ids[1]))
 
-    def read_values(
-        self, X: Any, y: Any, weight: Any, loss: Loss, scale: Scale, classes: Array | None, *, dtype: Any
-    ) -> CellsHere:
+    def read_values(self, X: Any, y: Any, weight: Any, loss: Loss, classes: Array | None, *, dtype: Any) -> CellsHere:
         roles = (self.ids[0].name, self.ids[1].name)
-        return read_pairs(X, y, weight, loss, roles, scale, dtype=dtype, known=self.ids[1], classes=classes)
+        return read_pairs(X, y, weight, loss, roles, dtype=dtype, known=self.ids[1], classes=classes)
 
     def fold_in(
         self, given: CellsHere, problem: Problem, start: Start, solver: Solver, n_threads: int | None = None
@@ -125,9 +124,12 @@ class RowsHere:
             )
         return SideHere(0, given.ids[0], own)
 
-    def scores(self, X: Any, cut: Cut, decode: Decode, column: str, n_threads: int | None = None) -> Array:
+    def scores(
+        self, X: Any, cut: Cut, decode: Decode, column: str, unknown: str, n_threads: int | None = None
+    ) -> Array:
         found = [index.find(ids) for index, ids in zip(self.ids, pairs_from(X), strict=True)]
-        (left, rows), (right, columns) = (_with_average(*side, cut) for side in zip(self.rows, found, strict=True))
+        _tell_unknown(found, self.ids, unknown)
+        (left, rows), (right, columns) = (_with_average(k, self.rows[k], found[k], cut) for k in (0, 1))
         scores = _core.pair_scores(left, right, rows, columns, n_threads=thread_count(n_threads))
         return decode(np.asarray(scores, np.float64))
 
@@ -160,13 +162,12 @@ class LocalEngine:
         y: Any,
         weight: Any,
         loss: Loss,
-        scale: Scale,
         roles: tuple[str, str],
         *,
         dtype: Any,
         splits: bool = True,
     ) -> CellsHere:
-        return read_pairs(X, y, weight, loss, roles, scale, dtype=dtype)
+        return read_pairs(X, y, weight, loss, roles, dtype=dtype)
 
     def starts(
         self, cells: Observations, rank: int, init: str, seeds: Sequence[int], dtype: Any
@@ -187,11 +188,30 @@ class LocalEngine:
         return RowsHere((session.factors[0], session.factors[1]), given)
 
 
-def _with_average(rows: Array, places: NDArray[np.int64], cut: Cut) -> tuple[Array, NDArray[np.int64]]:
+def _tell_unknown(found: Sequence[NDArray[np.int64]], ids: tuple[Index, Index], unknown: str) -> None:
+    """Say how many ids have no row, or refuse them."""
+    one_of("unknown", unknown, ("average", "error"))
+    counts = [f"{int((places < 0).sum())} {index.name or 'row'}s" for places, index in zip(found, ids, strict=True)]
+    missing = [count for count, places in zip(counts, found, strict=True) if (places < 0).any()]
+    if missing and unknown == "error":
+        raise UnknownIdError(
+            f"X names {' and '.join(missing)} that the fit has not seen; drop those pairs, or pass "
+            "unknown='average' to answer them like average ones."
+        )
+    if missing:
+        warnings.warn(
+            f"{' and '.join(missing)} among {len(found[0])} pairs were not in the fit; they are answered by "
+            "what is known of the rest. unknown='error' refuses them.",
+            UnknownIdWarning,
+            stacklevel=5,
+        )
+
+
+def _with_average(side: int, rows: Array, places: NDArray[np.int64], cut: Cut) -> tuple[Array, NDArray[np.int64]]:
     """Rows and places, where an unknown id (-1) has become the place of an average row behind the others."""
     if (places >= 0).all():
         return np.ascontiguousarray(rows), places
-    average = cut.average(rows.mean(axis=0, dtype=np.float64)).astype(rows.dtype)
+    average = cut.average(side, rows.mean(axis=0, dtype=np.float64)).astype(rows.dtype)
     return np.concatenate([rows, average[None, :]]), np.where(places < 0, len(rows), places)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from halfstep.core.blas import one_blas_thread
 from halfstep.core.cells import DenseCells, Observations
 from halfstep.core.loop import Callback, Record
 from halfstep.core.losses import Squared
+from halfstep.core.losses.constant import best_constant
 from halfstep.core.problem import Problem, Solver, rows_of
 from halfstep.errors import RowError
 
@@ -52,6 +54,8 @@ class LocalSession:
 
     def half_step(self, side: int, evaluate: bool = False) -> dict[str, float]:
         """Solve every row of `side` against the other one, in place; returns the core's sums over rows."""
+        if side == 1 and self.problem.constant is not None:
+            self._solve_constant(self.problem.constant)
         own, other = self.factors[side], self.factors[1 - side]
         spectrum = self._rotate(side, evaluate) if self.problem.rotates(self.solver, own.shape[1]) else None
         gram = self.gram(1 - side) if self.problem.background > 0 else None
@@ -64,6 +68,22 @@ class LocalSession:
         sums = refuse_failed(side, rows.solve(evaluate, self.n_threads))
         self._grams[side] = None
         return sums
+
+    def _solve_constant(self, column: int) -> None:
+        """The best constant for the present rows, exactly."""
+        cells, (own, other) = self.problem.observations, self.factors
+        z = _core.pair_scores(own, other, *self._places, n_threads=self.n_threads)
+        t, w = (
+            np.broadcast_to(np.asarray(values, np.float64), len(cells)) for values in (cells.targets, cells.weights)
+        )
+        other[:, column] += best_constant(self.problem.loss, z, t, w)
+        self._grams[1] = None
+
+    @cached_property
+    def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Row and column of every cell."""
+        cells = self.problem.observations
+        return np.repeat(np.arange(cells.shape[0]), cells.counts), cells.indices.astype(np.int64)
 
     def evaluate(self) -> dict[str, float]:
         """The core's sums over cells for the present factors."""

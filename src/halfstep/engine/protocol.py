@@ -25,7 +25,6 @@ __all__ = ["Cut", "Engine", "GivenCells", "KeptRows", "KeptSide", "Session", "St
 
 Array = NDArray[Any]
 Decode = Callable[[NDArray[np.float64]], Array]
-Scale = Callable[[int, int, int], float]
 
 
 class Start(Protocol):
@@ -43,8 +42,10 @@ class Cut(Protocol):
 
     @property
     def factors(self) -> slice: ...
-    def bias(self, side: int) -> int | None: ...
-    def average(self, mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    def bias(self, side: int) -> tuple[int, float] | None:
+        """Its column, and what a number there is times to be a bias."""
+
+    def average(self, side: int, mean: NDArray[np.float64]) -> NDArray[np.float64]:
         """The row that an id without one gets, from the mean of all rows."""
 
 
@@ -65,6 +66,9 @@ class GivenCells(Protocol):
     def classes(self) -> Array | None: ...
     def weighed(self, weighting: Weighting, margins: Margins | None, dtype: Any) -> Self:
         """The same with the weights that a weighting gives. margins : of the fit, for rows that come after it."""
+
+    def sample(self, n_cells: int) -> Observations:
+        """Cells of some rows of side 0, about that many, or all of them where there are not more."""
 
 
 class KeptSide(Protocol):
@@ -101,9 +105,7 @@ class KeptRows(Protocol):
     def read(self, X: Any, *, dtype: Any) -> GivenCells:
         """Cells of new rows of side 0 against the rows of side 1."""
 
-    def read_values(
-        self, X: Any, y: Any, weight: Any, loss: Loss, scale: Scale, classes: Array | None, *, dtype: Any
-    ) -> GivenCells:
+    def read_values(self, X: Any, y: Any, weight: Any, loss: Loss, classes: Array | None, *, dtype: Any) -> GivenCells:
         """The same with targets; see `Engine.read_values`."""
 
     def fold_in(
@@ -111,8 +113,11 @@ class KeptRows(Protocol):
     ) -> KeptSide:
         """New rows of side 0, each solved exactly against the rows of side 1."""
 
-    def scores(self, X: Any, cut: Cut, decode: Decode, column: str, n_threads: int | None = None) -> Any:
-        """What `decode` makes of the scores of pairs, (N,); X with one more `column`. Unknown ids are average ones."""
+    def scores(self, X: Any, cut: Cut, decode: Decode, column: str, unknown: str, n_threads: int | None = None) -> Any:
+        """What `decode` makes of the scores of pairs, (N,); X with one more `column`.
+
+        unknown : "average", ids without a row are average ones, or "error".
+        """
 
     def rank_all(self, n: int, keep_seen: bool) -> Any:
         """The best n rows of side 1 for every row of side 0, what it has left out."""
@@ -135,9 +140,9 @@ class Engine(Protocol):
         """
 
     def read_values(
-        self, X: Any, y: Any, weight: Any, loss: Loss, scale: Scale, roles: tuple[str, str], *, dtype: Any, splits: bool
+        self, X: Any, y: Any, weight: Any, loss: Loss, roles: tuple[str, str], *, dtype: Any, splits: bool
     ) -> Any:
-        """Cells with targets from pairs worth y. scale : times all weights, from both sizes and the number of pairs."""
+        """Cells with targets from pairs worth y."""
 
     def starts(
         self, cells: Any, rank: int, init: str, seeds: Sequence[int], dtype: Any

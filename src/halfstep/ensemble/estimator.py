@@ -30,7 +30,6 @@ from halfstep.ensemble.federated import FederatedRound, next_round, site_sums
 from halfstep.ensemble.fit import EnsembleFit
 from halfstep.ensemble.lifecycle import PARTIAL_SWEEPS, continued, query, with_classifiers
 from halfstep.ensemble.parts import SiteSums
-from halfstep.ensemble.predictions import CLIP
 from halfstep.ensemble.reading import EnsembleReader, GivenInstances
 from halfstep.ensemble.settings import EnsembleSettings
 from halfstep.ensemble.storing import load_fit, save_fit
@@ -100,18 +99,18 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
     """
 
     rank: int | None = None
-    rho: float = 0.5
+    rho: float = 0.9
     reg: float = 2.0
     confidence: Any = "uniform"
     alpha: float = 1.0
     link: str = "logit"
     loss: str = "squared"
     temperature: float = 1.0
-    clip: float = CLIP
+    clip: float = 0.05
     biases: bool = True
     aggregator: Any = "weighted"
-    on: str = "reconstructed"
-    shrinkage: float | str = "auto"
+    on: str = "latent"
+    shrinkage: float | str = 20.0
     class_weight: Any = "balanced"
     calibrate: bool = True
     solver: str = "exact"

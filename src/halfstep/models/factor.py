@@ -40,7 +40,7 @@ Fit = TypeVar("Fit", bound=FactorFit)
 class FactorModel(BaseEstimator, ABC, Generic[Fit]):
     """Users and items as rows that half-steps have solved in turn; a score is the dot product of two rows."""
 
-    rank: int
+    rank: Any
     loss: Any
     max_iter: int
     tol: float
@@ -71,11 +71,6 @@ class FactorModel(BaseEstimator, ABC, Generic[Fit]):
     _tensors: ClassVar[tuple[str, str]]
     """What the rows of users and of items are called in a model file."""
 
-    @property
-    @abstractmethod
-    def _row_length(self) -> int:
-        """Columns of a row: the factors, and biases where there are any."""
-
     @abstractmethod
     def _cells_to_save(self) -> dict[str, NDArray[Any]]:
         """Who has what, as tensors."""
@@ -86,8 +81,19 @@ class FactorModel(BaseEstimator, ABC, Generic[Fit]):
         """The cells and ids of a model file, every length checked."""
 
     @abstractmethod
-    def _saved_fit(self, saved: Saved, given: CellsHere, rows: tuple[Any, Any], outcome: Outcome) -> Fit:
+    def _saved_fit(self, saved: Saved, given: CellsHere, outcome: Outcome) -> Fit:
         """What was fitted, from what a model file holds."""
+
+    @classmethod
+    def _saved_params_of(cls, saved: Saved) -> dict[str, Any]:
+        """The parameters of a model file, whatever version wrote it."""
+        return saved.params
+
+    def _saved_rows(self, saved: Saved, given: CellsHere, d: int) -> tuple[Any, Any]:
+        """Rows (users, d) and (items, d) of a model file."""
+        both = zip(self._tensors, given.ids, strict=True)
+        users, items = (saved.array(name, (len(index), d)) for name, index in both)
+        return users, items
 
     def _fit(self) -> Fit:
         """What was fitted; raises where nothing was."""
@@ -98,7 +104,8 @@ class FactorModel(BaseEstimator, ABC, Generic[Fit]):
 
     def _check_parameters(self) -> None:
         for name in ("rank", "max_iter"):
-            check_number(name, getattr(self, name), at_least=1, whole=True)
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), at_least=1, whole=True)
         check_number("tol", self.tol, at_least=0)
         if self.max_seconds is not None:
             check_number("max_seconds", self.max_seconds, at_least=0)
@@ -214,14 +221,10 @@ class FactorModel(BaseEstimator, ABC, Generic[Fit]):
     @classmethod
     def from_saved(cls, saved: Saved) -> Self:
         """The model that a file holds; `halfstep.load` calls this of the right class."""
-        model = cls(**saved.params)
+        model = cls(**cls._saved_params_of(saved))
         given = cls._saved_table(saved)
-        users, items = (
-            saved.array(name, (len(index), model._row_length))
-            for name, index in zip(cls._tensors, given.ids, strict=True)
-        )
         outcome = Outcome(saved.meta["history"], saved.meta["objective"], saved.meta["converged"])
-        model.fitted_ = model._saved_fit(saved, given, (users, items), outcome)
+        model.fitted_ = model._saved_fit(saved, given, outcome)
         return model
 
     def write(self, path: str) -> None:

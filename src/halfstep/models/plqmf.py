@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -15,6 +15,8 @@ from halfstep.core import losses
 from halfstep.core.fitted import FromFit
 from halfstep.core.initial import seed_from
 from halfstep.core.loop import Callback, Record, Session, measure
+from halfstep.core.losses.constant import best_constant
+from halfstep.core.problem import scaled_penalty
 from halfstep.data.files import Saved
 from halfstep.data.pairs import checked_weights, same_length
 from halfstep.data.table import CellsHere, pattern_from_saved
@@ -25,26 +27,29 @@ from halfstep.figures.shown import ShownRatings
 from halfstep.models.answers import Ranking
 from halfstep.models.factor import SIDES, FactorModel
 from halfstep.models.fitted import FactorFit
-from halfstep.models.ratings import FIRST_GAP, LAST_GAP, RatingColumns, RatingStart, penalties
+from halfstep.models.rating_penalty import RatingPenalty, bias_penalties, given_penalty, learn_penalty
+from halfstep.models.ratings import FIRST_GAP, LAST_GAP, RatingColumns, RatingStart
 
 Floats = NDArray[np.float64]
+
+SAMPLE = 4_000_000
+"""Pairs that a cluster sends here to learn the penalty from; on one machine all are looked at."""
 
 
 @dataclass(frozen=True, eq=False)
 class RatingFit(FactorFit):
-    """Rows with biases in them, the penalty, and the two classes of losses that have them."""
+    """Rows with intercept and biases in them, the penalty, and the two classes of losses that have them."""
 
     columns: RatingColumns
-    C: float
-    rho: float
+    penalty: RatingPenalty
     classes: NDArray[Any] | None = None
 
     def factors(self, side: int) -> Any:
         return self.kept.sides[side].factors(self.columns)
 
     def bias(self, side: int) -> NDArray[Any]:
-        rows, column = self.rows[side], self.columns.bias(side)
-        return np.zeros(len(rows), rows.dtype) if column is None else rows[:, column]
+        rows, (column, times) = self.rows[side], self.columns.bias(side) or (0, 0.0)
+        return np.asarray(rows[:, column] * rows.dtype.type(times))
 
     @property
     def user_bias(self) -> NDArray[Any]:
@@ -53,6 +58,18 @@ class RatingFit(FactorFit):
     @property
     def item_bias(self) -> NDArray[Any]:
         return self.bias(1)
+
+    @property
+    def intercept(self) -> float:
+        return float(self.rows[1][0, self.columns.constant]) if self.columns.intercept else 0.0
+
+    @property
+    def C(self) -> float:
+        return self.penalty.in_words(*self.kept.shape)[0]
+
+    @property
+    def rho(self) -> float:
+        return self.penalty.in_words(*self.kept.shape)[1]
 
     @property
     def n_features(self) -> int:
@@ -67,29 +84,40 @@ def _is_logistic(model: PLQMF) -> bool:
 class PLQMF(ShownRatings, FactorModel[RatingFit]):
     """Factorise the values of (user, item) pairs under a piecewise linear-quadratic or smooth loss.
 
-    Minimises over factors p_u, q_i of length `rank` and biases a_u, b_i, for n users and m items,
+    Minimises over factors p_u, q_i of length `rank`, biases a_u, b_i and an intercept mu, for n users and m items,
 
-        C sum_obs s_ui phi(p_u.q_i + a_u + b_i; y_ui)
-            + rho/n sum_u (|p_u|^2 + a_u^2) + (1-rho)/m sum_i (|q_i|^2 + b_i^2)
+        C [ sum_obs s_ui phi(mu + a_u + b_i + p_u.q_i; y_ui)
+            + reg_user sum_u |p_u|^2 + reg_item sum_i |q_i|^2 + reg_bias (sum_u a_u^2 + sum_i b_i^2) ]
 
-    with sample weights s (1 unless given). Each half-step solves every row of its side to a relative duality gap, in
-    parallel. A pair that occurs twice counts twice.
+    with sample weights s (1 unless given) and C = 1 / (n reg_user + m reg_item), a scale that changes no answer. Each
+    half-step solves every row of its side to a relative duality gap, in parallel; the intercept, which nothing holds,
+    is solved exactly in every sweep. A pair that occurs twice counts twice.
+
+    Untouched, the penalties follow from the data (`halfstep.models.rating_penalty` derives them): biases are held by
+    the ratio of noise to their own spread, factors by what a matrix of pure noise in the same cells would reach. So
+    `fit(pairs, a * y + b)` predicts `a * p + b` for every loss that allows it.
 
     Parameters
     ----------
-    rank : length of the factors.
+    rank : length of the factors; None is 16, or 32 where rows have a hundred pairs and more on average.
     loss : a name or object of `halfstep.losses`, such as "absolute" or Huber(0.5). Losses of two classes ("hinge",
         "squared_hinge", "smoothed_hinge", "logistic") take any two labels and make this a classifier.
-    C, rho : the penalty as above. By default rho is 1/2, and C is 10 over the number of pairs (1e-4 for 100,000).
-    reg_user, reg_item : the penalty in other words, relative to a pair of weight 1: reg_user = rho / (C n),
-        reg_item = (1 - rho) / (C m).
+    reg_user, reg_item : the penalties of factors, relative to a pair of weight 1; None learns them from the data.
+    C, rho : the same in other words: reg_user = rho / (C n), reg_item = (1 - rho) / (C m).
+    reg_bias : the penalty of biases, one number or two (users, items); None is learned where the penalty of factors is,
+        and is theirs where that is given.
+    reg_scaling : the penalty of a row is times 1 ("constant"), its number of pairs n_i ("count"), or n_i^nu for a
+        number nu, biases included. Learned penalties are divided by the mean of it.
+    intercept : whether mu is fitted; it is zero otherwise. On a cluster it stays where it starts, at the best constant.
     biases : whether a_u and b_i are fitted; they are zero otherwise.
     nonnegative : factors >= 0; biases stay free.
     max_iter, tol : at most so many sweeps, each users then items; stop when the objective falls by less than tol of
         itself. At the end users are solved once more, so that their rows are optimal for the fitted items.
     row_tol : relative duality gap at which a row counts as solved. None follows the fit: 1e-2 in the first sweep, then
         a fifth of what the last sweep gained, down to 1e-4. No row gets worse, whatever it is.
-    init_scale : standard deviation of the random start of the factors; biases start at zero.
+    init_scale : standard deviation of the random start of the factors, in roots of the spread of y; biases start at
+        zero and the intercept at the best constant.
+    n_init : restarts from other random starts; the fit with the lowest objective is kept.
     dtype : "float32" or "float64".
     n_threads : None for all cores. The result has the same bits for any number.
     random_state, max_seconds, callbacks, verbose : as in `WALS`.
@@ -99,26 +127,31 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
 
     Attributes
     ----------
-    user_factors_, item_factors_ : (n, rank), (m, rank); user_bias_, item_bias_ : (n,), (m,).
+    user_factors_, item_factors_ : (n, rank), (m, rank); user_bias_, item_bias_ : (n,), (m,); intercept_ : mu.
     user_ids_, item_ids_ : ids in the order of the rows. classes_ : the two labels, for losses of two classes.
     history_ : one dict for each sweep: objective, data (C sum s phi), penalty, mean_loss (sum s phi / sum s), seconds,
         gap (the largest of any row), ...
-    objective_, n_iter_, converged_, C_, rho_ : the last objective, sweeps made, whether `tol` was reached, the penalty.
+    objective_, n_iter_, converged_ : the last objective, sweeps made, whether `tol` was reached.
+    C_, rho_, penalty_ : the penalty in both wordings.
     """
 
-    rank: int = 10
+    rank: int | None = None
     loss: Any = "squared"
     C: float | None = None
     rho: float | None = None
     _: KW_ONLY
     reg_user: float | None = None
     reg_item: float | None = None
+    reg_bias: float | Sequence[float] | None = None
+    reg_scaling: str | float = "constant"
+    intercept: bool = True
     biases: bool = True
     nonnegative: bool = False
     max_iter: int = 30
     tol: float = 1e-4
     row_tol: float | None = None
     init_scale: float = 0.1
+    n_init: int = 1
     dtype: str = "float32"
     n_threads: int | None = None
     random_state: Any = None
@@ -129,6 +162,8 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
 
     user_bias_ = FromFit[NDArray[Any]]("user_bias")
     item_bias_ = FromFit[NDArray[Any]]("item_bias")
+    intercept_ = FromFit[float]("intercept")
+    penalty_ = FromFit[RatingPenalty]("penalty")
     C_ = FromFit[float]("C")
     rho_ = FromFit[float]("rho")
     _kind = "PLQMF"
@@ -159,19 +194,64 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
             y,
             sample_weight,
             loss,
-            lambda n, m, pairs: self._penalties(n, m, pairs)[0],
             SIDES,
             dtype=self._number(),
             splits=loss.is_quadratic and not self.nonnegative,  # other rows need their cells in one place
         )
-        n, m = given.cells.shape
-        C, rho = self._penalties(n, m, given.n_rows)
-        solver = Solver(tolerance=self.row_tol) if self.row_tol else Solver(tolerance=FIRST_GAP, settled=LAST_GAP)
         seed = seed_from(self.random_state)
-        session = engine.open(self._problem(given.cells, (n, m), rho), self._start(seed), solver)
-        outcome = self._alternate(session, partial(_measured, session, C * given.total_weight))
-        self.fitted_ = RatingFit(engine.keep(given, session), outcome, self._columns(), C, rho, given.classes)
+        penalty, constant = self._learned(given, loss, seed)
+        columns = RatingColumns(
+            self._rank(given), bool(self.biases), bool(self.intercept), penalty.pins if self.biases else (1.0, 1.0)
+        )
+        C, _ = penalty.in_words(*given.cells.shape)
+        problem = self._problem(given.cells, columns, penalty)
+        solver = Solver(tolerance=self.row_tol) if self.row_tol else Solver(tolerance=FIRST_GAP, settled=LAST_GAP)
+        scale = float(self.init_scale) * penalty.spread**0.5
+        best: tuple[Outcome, Session] | None = None
+        for restart in range(self.n_init):
+            start = RatingStart(columns, scale, constant, seed + restart, bool(self.nonnegative), np.dtype(self.dtype))
+            session = engine.open(problem, start, solver)
+            outcome = self._alternate(session, partial(_measured, session, C, given.total_weight))
+            if best is None or outcome.objective < best[0].objective:
+                best = outcome, session
+        assert best is not None
+        self.fitted_ = RatingFit(engine.keep(given, best[1]), best[0], columns, penalty, given.classes)
         return self
+
+    def _learned(self, given: Any, loss: losses.Loss, seed: int) -> tuple[RatingPenalty, float]:
+        """The penalty, given or learned, and the constant that the intercept starts from."""
+        n, m = given.cells.shape
+        if min(n, m) < 2:
+            raise ValueError(f"X has {n} distinct users and {m} distinct items; a factorisation needs two of each.")
+        penalty = given_penalty(
+            n, m, C=self.C, rho=self.rho, reg_user=self.reg_user, reg_item=self.reg_item, reg_bias=self.reg_bias
+        )
+        cells = given.sample(SAMPLE) if penalty is None or self.intercept else None
+        t, w = (0.0, 1.0) if cells is None else (cells.targets, cells.weights)
+        constant = 0.0
+        if self.intercept and cells is not None:
+            t, w = (np.broadcast_to(np.asarray(values, np.float64), len(cells)) for values in (t, w))
+            constant = best_constant(loss, np.zeros(len(cells)), t, w)
+        if penalty is None:
+            assert cells is not None
+            penalty = learn_penalty(cells, loss, seed)
+            both = bias_penalties(self.reg_bias)
+            if both is not None:
+                penalty = replace(penalty, user_bias=both[0], item_bias=both[1])
+            if self.reg_scaling != "constant":
+                means = [float(np.mean(self._scaled(1.0, side))) for side in (cells, cells.T)]
+                penalty = penalty.divided(*means)
+        return penalty, constant
+
+    def _rank(self, given: Any) -> int:
+        n, m = given.cells.shape
+        if self.rank is None:
+            return int(min(16 if given.n_rows / (n + m) < 100 else 32, n, m))
+        if self.rank > max(n, m):
+            raise ValueError(
+                f"rank={self.rank} is larger than both sides ({n} users, {m} items); choose a smaller rank."
+            )
+        return int(self.rank)
 
     def transform(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fold new users in: each is solved exactly against the fitted items, under the loss and penalty of the fit.
@@ -184,35 +264,36 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
         return self._folded(X, y, sample_weight).apart(self._fit().columns)
 
     def _folded(self, X: Any, y: Any, sample_weight: Any = None) -> KeptSide:
-        fit = self._fit()
-        given = fit.kept.read_values(
-            X, y, sample_weight, self._loss(), lambda *_: fit.C, fit.classes, dtype=self._number()
-        )
-        problem = self._problem(given.cells, fit.kept.shape, fit.rho)
-        solver = Solver(tolerance=self.row_tol or LAST_GAP)
-        return fit.kept.fold_in(given, problem, replace(self._start(0), scale=0.0), solver, self.n_threads)
+        fit: RatingFit = self._fit()
+        given = fit.kept.read_values(X, y, sample_weight, self._loss(), fit.classes, dtype=self._number())
+        problem = self._problem(given.cells, fit.columns, fit.penalty)
+        start = RatingStart(fit.columns, 0.0, 0.0, 0, bool(self.nonnegative), np.dtype(self.dtype))
+        return fit.kept.fold_in(given, problem, start, Solver(tolerance=self.row_tol or LAST_GAP), self.n_threads)
 
     # ------------------------------------------------------------------ answers
 
-    def decision_function(self, X: Any) -> Any:
-        """Scores p_u.q_i + a_u + b_i of pairs, (N,).
+    def decision_function(self, X: Any, *, unknown: str = "average") -> Any:
+        """Scores mu + a_u + b_i + p_u.q_i of pairs, (N,).
 
-        An unseen user or item counts as an average one. With biases that is the mean bias of its side and no factors,
-        so that the bias of the known side remains; without biases it is the mean of the factors of its side. After a
-        fit by `SparkEngine` X is a Spark DataFrame, and the answer X with one more column, "score".
+        unknown : "average" answers an unseen user or item like an average one, and warns with their number: with an
+            intercept it has neither factors nor bias, so that the bias of the known side remains; with biases alone it
+            has their mean; without both, the mean of the factors of its side. "error" refuses it.
+
+        After a fit by `SparkEngine` X is a Spark DataFrame, and the answer X with one more column, "score".
         """
-        return self._scores(X, np.asarray, "score")
+        return self._scores(X, np.asarray, "score", unknown)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, *, unknown: str = "average") -> Any:
         """What the scores stand for, (N,): numbers, probabilities (Bernoulli), rates (Poisson) or classes.
 
-        After a fit by `SparkEngine` X is a Spark DataFrame, and the answer X with one more column, "prediction".
+        unknown : see `decision_function`. After a fit by `SparkEngine` X is a Spark DataFrame, and the answer X with
+        one more column, "prediction".
         """
-        return self._scores(X, partial(self._loss().decode, classes=self._fit().classes), "prediction")
+        return self._scores(X, partial(self._loss().decode, classes=self._fit().classes), "prediction", unknown)
 
-    def _scores(self, X: Any, decode: Any, column: str) -> Any:
-        fit = self._fit()
-        return fit.kept.scores(X, fit.columns, decode, column, self.n_threads)
+    def _scores(self, X: Any, decode: Any, column: str, unknown: str) -> Any:
+        fit: RatingFit = self._fit()
+        return fit.kept.scores(X, fit.columns, decode, column, unknown, self.n_threads)
 
     @available_if(_is_logistic)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:
@@ -245,23 +326,34 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
 
     # ------------------------------------------------------------------ files
 
-    @property
-    def _row_length(self) -> int:
-        return self._columns().d
-
     def _cells_to_save(self) -> dict[str, NDArray[Any]]:
         cells = self.fitted_.cells
         return {"indptr": cells.indptr, "indices": cells.indices}
 
     def _meta(self) -> dict[str, Any]:
-        fit = self.fitted_
+        fit: RatingFit = self.fitted_
         classes = None if fit.classes is None else fit.classes.tolist()
-        return super()._meta() | {"penalty": [fit.C, fit.rho], "classes": classes}
+        return super()._meta() | {"penalty": asdict(fit.penalty), "columns": asdict(fit.columns), "classes": classes}
 
-    def _saved_fit(self, saved: Saved, given: CellsHere, rows: tuple[Any, Any], outcome: Outcome) -> RatingFit:
-        (C, rho), classes = saved.meta["penalty"], saved.meta["classes"]
+    @classmethod
+    def _saved_params_of(cls, saved: Saved) -> dict[str, Any]:
+        """Files written before there was an intercept have none."""
+        return {"intercept": False} | saved.params
+
+    def _saved_fit(self, saved: Saved, given: CellsHere, outcome: Outcome) -> RatingFit:
+        kept, classes = saved.meta["penalty"], saved.meta["classes"]
+        if isinstance(kept, list):  # C and rho, before biases had a penalty of their own
+            n, m = len(given.ids[0]), len(given.ids[1])
+            user, item = kept[1] / (kept[0] * n), (1 - kept[1]) / (kept[0] * m)
+            penalty, columns = RatingPenalty(user, item, user, item), RatingColumns(int(self.rank or 0), self.biases)
+        else:
+            penalty = RatingPenalty(**kept)
+            stored = saved.meta["columns"]
+            columns = RatingColumns(**(stored | {"pins": tuple(stored["pins"])}))
+        rows = self._saved_rows(saved, given, columns.d)
         known = None if classes is None else np.asarray(classes)
-        return RatingFit.here(given, rows, outcome, columns=self._columns(), C=C, rho=rho, classes=known)
+        kept = FactorFit.here(given, rows, outcome).kept
+        return RatingFit(kept, outcome, columns, penalty, known)
 
     # ------------------------------------------------------------------ the composition
 
@@ -280,32 +372,26 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("init_scale", self.init_scale, above=0)
+        check_number("n_init", self.n_init, at_least=1, whole=True)
+        if not isinstance(self.reg_scaling, str):
+            check_number("reg_scaling", self.reg_scaling)
         if self.row_tol is not None:
             check_number("row_tol", self.row_tol, above=0)
 
-    def _columns(self) -> RatingColumns:
-        return RatingColumns(self.rank, bool(self.biases))
+    def _scaled(self, penalty: float, cells: Any) -> Any:
+        """lam of the rows that have these cells."""
+        rule = partial(scaled_penalty, penalty, self.reg_scaling, background=0.0, n_other=cells.shape[1])
+        return cells.per_row(rule)
 
-    def _penalties(self, n: int, m: int, n_pairs: int) -> tuple[float, float]:
-        """C and rho for n users and m items."""
-        if min(n, m) < 2:
-            raise ValueError(f"X has {n} distinct users and {m} distinct items; a factorisation needs two of each.")
-        if self.rank > max(n, m):
-            raise ValueError(
-                f"rank={self.rank} is larger than both sides ({n} users, {m} items); choose a smaller rank."
-            )
-        return penalties(n, m, n_pairs, self.C, self.rho, self.reg_user, self.reg_item)
-
-    def _problem(self, cells: Any, shape: tuple[int, int], rho: float) -> Problem:
-        """What is minimised over these cells, penalised as a fit of that shape is."""
-        shares, bounded = (rho / shape[0], (1 - rho) / shape[1]), bool(self.nonnegative)
-        users, items = (self._columns().side(side, share, bounded) for side, share in enumerate(shares))
-        return Problem(cells, (users, items), self._loss())
-
-    def _start(self, seed: int) -> RatingStart:
-        return RatingStart(self._columns(), float(self.init_scale), seed, bool(self.nonnegative), np.dtype(self.dtype))
+    def _problem(self, cells: Any, columns: RatingColumns, penalty: RatingPenalty) -> Problem:
+        """What is minimised over these cells."""
+        bounded = bool(self.nonnegative)
+        users = columns.side(0, self._scaled(penalty.user, cells), bounded)
+        items = columns.side(1, self._scaled(penalty.item, cells.T), bounded)
+        return Problem(cells, (users, items), self._loss(), constant=columns.constant)
 
 
-def _measured(session: Session, scale: float, sums: dict[str, float]) -> Record:
+def _measured(session: Session, C: float, total_weight: float, sums: dict[str, float]) -> Record:
     record = measure(session, sums)
-    return record | {"mean_loss": record["data"] / scale}
+    scaled = {name: C * record[name] for name in ("objective", "data", "background", "penalty")}
+    return record | scaled | {"mean_loss": record["data"] / total_weight}

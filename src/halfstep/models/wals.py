@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from halfstep.core import weighting as schemes
 from halfstep.core.cells import Observations
+from halfstep.core.fitted import FromFit
 from halfstep.core.initial import INITS, AtZero, seed_from
 from halfstep.core.loop import Callback, Record, Session, measure
-from halfstep.core.problem import METHODS, scaled_penalty
+from halfstep.core.problem import METHODS
 from halfstep.data.files import Saved
 from halfstep.data.ids import Index
 from halfstep.data.table import CellsHere, from_saved, merge, read_table, to_arrays
-from halfstep.engine import LocalEngine, Outcome, Problem, Side, Solver
+from halfstep.engine import LocalEngine, Outcome, Solver
 from halfstep.engine.local import gram_matrix, solve_rows, thread_count
 from halfstep.engine.protocol import Engine, KeptSide
 from halfstep.errors import check_number, one_of
@@ -26,16 +27,16 @@ from halfstep.figures.shown import ShownRecommender
 from halfstep.metrics import ndcg_at_k
 from halfstep.models.answers import Explanation, Ranking
 from halfstep.models.factor import FactorModel
-from halfstep.models.fitted import FactorFit
 from halfstep.models.fold_in import average_of, explained, somebody_with
 from halfstep.models.memory import estimate_memory
 from halfstep.models.recommend import top_k
+from halfstep.models.strength import ImplicitFit, Strength
 
 __all__ = ["WALS", "Explanation", "Ranking"]
 
 
 @dataclass(eq=False, repr=False)
-class WALS(ShownRecommender, FactorModel[FactorFit]):
+class WALS(ShownRecommender, FactorModel[ImplicitFit]):
     """Weighted alternating least squares for implicit feedback; users x items.
 
     Minimises, over user factors u_i and item factors v_j of length `rank`,
@@ -48,10 +49,11 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
 
     Parameters
     ----------
-    rank : length of the factors.
-    background : weight of every unobserved cell, >= 0.
+    rank : length of the factors; None is 128, and at most half of the smaller side.
+    background : weight of every unobserved cell, >= 0; None is 0.02.
     reg, reg_scaling : lam of a row is reg ("constant"), reg * n_i ("count"), or reg * (n_i + background * N)^nu for a
-        number nu; n_i is the row's number of observed cells and N the size of the other side.
+        number nu; n_i is the row's number of observed cells and N the size of the other side. None for reg is 0.4 over
+        the mean number of cells of a user, held between 0.003 and 0.05; docs/wals.md has the table behind these rules.
     loss : what an observed cell costs in place of (1 - z)^2: a name or object of `halfstep.losses`, for a target of 1.
     weighting : what becomes of the weights that were given: "none", "log", "sqrt", "binary", "tfidf", "bm25",
         "popularity", a function of an array of values, or an object of `halfstep.weighting`, which has the formulas.
@@ -77,11 +79,12 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
     history_ : one dict for each sweep: objective, data, background, penalty, rmse, rmse_all,
         error_reduction (1 - rmse: predicting 0 everywhere has an rmse of 1 over observed cells), seconds, ...
     objective_, n_iter_, converged_ : the last objective, sweeps made, whether `tol` was reached.
+    rank_, background_, reg_ : what was given, or followed from the data.
     """
 
-    rank: int = 64
-    background: float = 0.05
-    reg: float = 0.01
+    rank: int | None = None
+    background: float | None = None
+    reg: float | None = None
     reg_scaling: str | float = 1.0
     _: KW_ONLY
     loss: Any = "squared"
@@ -100,6 +103,9 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
     engine: Engine | None = None
     verbose: int = 0
 
+    rank_ = FromFit[int]("chosen.rank")
+    background_ = FromFit[float]("chosen.background")
+    reg_ = FromFit[float]("chosen.reg")
     _kind = "WALS"
     _tensors = ("user_factors", "item_factors")
     _saved_table = staticmethod(from_saved)
@@ -133,9 +139,10 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
         columns = {"user": user, "item": item, "weight": weight}
         given = engine.read(X, columns, dtype=dtype, splits=self._loss().is_quadratic)
         weighed = given.weighed(self._scheme(), None, dtype)
-        problem = self._problem(weighed.cells)
+        chosen = self._chosen(weighed.cells.shape, given.n_rows)
+        problem = chosen.problem(weighed.cells, self._loss())
         best: tuple[Outcome, Session] | None = None
-        for start, order in self._starts(engine, weighed):
+        for start, order in self._starts(engine, weighed, chosen.rank):
             session = engine.open(problem, start, Solver(self.solver))
             outcome = self._alternate(
                 session, partial(_measured, session), order=order, keep_on_interrupt=keep_on_interrupt
@@ -145,7 +152,7 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
             if outcome.interrupted:
                 break
         assert best is not None
-        self.fitted_ = FactorFit(engine.keep(given, best[1]), best[0])
+        self.fitted_ = ImplicitFit(engine.keep(given, best[1]), best[0], chosen)
         return self
 
     def partial_fit(
@@ -173,12 +180,12 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
         for side, touched in ((0, users), (1, items)) * 2 + ((0, users),):
             part = rows[side][touched]
             grouped = cells if side == 0 else cells.T
-            self._solve(grouped.take(touched), side, part, rows[1 - side])
+            self._solve(fit.chosen, grouped.take(touched), side, part, rows[1 - side])
             rows[side][touched] = part
-        session = LocalEngine(self.n_threads).open(self._problem(cells), rows, Solver("exact"))
+        session = LocalEngine(self.n_threads).open(fit.chosen.problem(cells, self._loss()), rows, Solver("exact"))
         objective = measure(session, session.evaluate())["objective"]
         outcome = Outcome(self.history_, objective, self.converged_)
-        self.fitted_ = FactorFit.here(table, (rows[0], rows[1]), outcome)
+        self.fitted_ = ImplicitFit.here(table, (rows[0], rows[1]), outcome, chosen=fit.chosen)
         return self
 
     # ------------------------------------------------------------------ somebody new
@@ -233,8 +240,8 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
             else somebody_with(fit, items, None, self._number())
         )
         cells = self._weighed(given).cells
-        penalty = float(np.ravel(self._side(cells).penalty)[0])
-        return explained(fit, cells, int(self.item_positions([item])[0]), penalty, self.background)
+        penalty = float(np.ravel(fit.chosen.side(cells).penalty)[0])
+        return explained(fit, cells, int(self.item_positions([item])[0]), penalty, fit.chosen.background)
 
     def rank_items(self, seen: Any, n: int, rows: NDArray[Any] | None = None) -> NDArray[np.int32]:
         """Item positions (len, n), best first, padded with -1, cells of `seen` left out.
@@ -266,7 +273,8 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
         super()._check_parameters()
         check_number("n_init", self.n_init, at_least=1, whole=True)
         for name in ("background", "reg"):
-            check_number(name, getattr(self, name), at_least=0)
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), at_least=0)
         if not isinstance(self.reg_scaling, str):
             check_number("reg_scaling", self.reg_scaling)
         one_of("solver", self.solver, METHODS)
@@ -281,55 +289,41 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
         scheme = self._scheme()
         return given.weighed(scheme, self._fit().margins if scheme.needs_margins else None, self._number())
 
-    def _side(self, cells: Observations) -> Side:
-        rule = partial(
-            scaled_penalty, self.reg, self.reg_scaling, background=float(self.background), n_other=cells.shape[1]
-        )
-        return Side(cells.per_row(rule))
+    def _chosen(self, shape: tuple[int, int], n_cells: int) -> Strength:
+        """What was given, the rest from sizes and counts."""
+        return Strength.given(shape, n_cells, self.rank, self.background, self.reg, self.reg_scaling)
 
-    def _problem(self, cells: Observations) -> Problem:
-        sides = (self._side(cells), self._side(cells.T))
-        return Problem(cells, sides, self._loss(), float(self.background))
-
-    def _starts(self, engine: Engine, given: Any) -> Iterator[tuple[Any, tuple[int, int]]]:
+    def _starts(self, engine: Engine, given: Any, rank: int) -> Iterator[tuple[Any, tuple[int, int]]]:
         """Where factors start and the order of half-steps, for each of `n_init` fits."""
         dtype = self._number()
         if self.warm_start:
-            fit: FactorFit | None = getattr(self, "fitted_", None)
+            fit: ImplicitFit | None = getattr(self, "fitted_", None)
             warm = engine.warm(None if fit is None else fit.kept, dtype)
             if fit is not None and warm is not None:
-                if fit.kept.ids != given.ids or warm[0].shape[1] != self.rank:
+                if fit.kept.ids != given.ids or warm[0].shape[1] != rank:
                     raise ValueError(
                         "warm_start=True needs the users, items and rank of the previous fit; use partial_fit."
                     )
                 yield from ((engine.warm(fit.kept, dtype), (1, 0)) for _ in range(self.n_init))
                 return
         seed = seed_from(self.random_state)
-        yield from engine.starts(given.cells, self.rank, self.init, range(seed, seed + self.n_init), dtype)
-
-    def _rows_of(self, cells: Any) -> Problem:
-        """The problem of single rows that have these cells, whichever side they are of."""
-        side = self._side(cells)
-        return Problem(cells, (side, side), self._loss(), float(self.background))
+        yield from engine.starts(given.cells, rank, self.init, range(seed, seed + self.n_init), dtype)
 
     def _folded(self, given: Any) -> KeptSide:
         """New users, solved against the fitted items."""
         fit = self._fit()
-        start = AtZero(self.rank, self._number())
-        return fit.kept.fold_in(given, self._rows_of(given.cells), start, Solver("exact"), self.n_threads)
+        start = AtZero(fit.chosen.rank, self._number())
+        problem = fit.chosen.single(given.cells, self._loss())
+        return fit.kept.fold_in(given, problem, start, Solver("exact"), self.n_threads)
 
-    def _solve(self, cells: Observations, side: int, own: NDArray[Any], other: NDArray[Any]) -> None:
+    def _solve(self, chosen: Strength, cells: Observations, side: int, own: NDArray[Any], other: NDArray[Any]) -> None:
         """Rows that have `cells`, exactly, in place."""
         threads = thread_count(self.n_threads)
-        gram = gram_matrix(other, threads) if self.background > 0 else None
-        problem = self._rows_of(cells)
+        gram = gram_matrix(other, threads) if chosen.background > 0 else None
+        problem = chosen.single(cells, self._loss())
         solve_rows(problem, side, own, other, Solver("exact"), gram=gram, n_threads=threads, cells=cells)
 
     # ------------------------------------------------------------------ files
-
-    @property
-    def _row_length(self) -> int:
-        return self.rank
 
     def _kept_objects(self) -> dict[str, Any]:
         named = isinstance(self.weighting, str)
@@ -338,8 +332,14 @@ class WALS(ShownRecommender, FactorModel[FactorFit]):
     def _cells_to_save(self) -> dict[str, NDArray[Any]]:
         return to_arrays(self.fitted_.table, self._number())
 
-    def _saved_fit(self, saved: Saved, given: CellsHere, rows: tuple[Any, Any], outcome: Outcome) -> FactorFit:
-        return FactorFit.here(given, rows, outcome)
+    def _meta(self) -> dict[str, Any]:
+        return super()._meta() | {"chosen": asdict(self.fitted_.chosen)}
+
+    def _saved_fit(self, saved: Saved, given: CellsHere, outcome: Outcome) -> ImplicitFit:
+        cells = given.cells
+        kept = saved.meta.get("chosen")  # files of the first edition say it among the parameters
+        chosen = Strength(**kept) if kept else self._chosen(cells.shape, len(cells))
+        return ImplicitFit.here(given, self._saved_rows(saved, given, chosen.rank), outcome, chosen=chosen)
 
 
 def _measured(session: Session, sums: dict[str, float]) -> Record:

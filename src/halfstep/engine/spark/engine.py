@@ -11,7 +11,7 @@ from halfstep.core.initial import OneSideAtRandom, random_start
 from halfstep.core.losses import Loss
 from halfstep.core.problem import Problem, Solver
 from halfstep.engine.instances import Arrays, Frame, Read
-from halfstep.engine.protocol import Scale, Start
+from halfstep.engine.protocol import Start
 from halfstep.engine.spark.cells import DistributedCells
 from halfstep.engine.spark.checkpoint import Checkpoints, fingerprint_of
 from halfstep.engine.spark.factors import Factors
@@ -103,7 +103,7 @@ class SparkEngine:
         return read_cells(X, columns, blocks=self.n_blocks, split=self.split if splits else 0, dtype=dtype)
 
     def read_values(
-        self, X: Any, y: Any, weight: Any, loss: Loss, scale: Scale, roles: tuple[str, str], *, dtype: Any, splits: bool
+        self, X: Any, y: Any, weight: Any, loss: Loss, roles: tuple[str, str], *, dtype: Any, splits: bool
     ) -> CellsThere:
         """X is a DataFrame; y and weight name its columns."""
         X, classes = encoded(X, y, loss)
@@ -117,7 +117,7 @@ class SparkEngine:
             split=self.split if splits else 0,
             dtype=dtype,
         )
-        return replace(given.weighted(scale(*given.cells.shape, given.n_rows)), classes=classes)
+        return replace(given, classes=classes)
 
     def starts(
         self, cells: DistributedCells, rank: int, init: str, seeds: Sequence[int], dtype: Any

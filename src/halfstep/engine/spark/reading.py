@@ -6,12 +6,13 @@ Knows two sides; their roles, which are names of columns and words in messages, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from halfstep.core.cells import Observations
 from halfstep.core.losses import Loss
 from halfstep.core.weighting import Margins, Weighting
 from halfstep.data.columns import choose_columns
@@ -51,9 +52,28 @@ class CellsThere:
     total_weight: float
     classes: NDArray[Any] | None = None
 
-    def weighted(self, factor: float) -> CellsThere:
-        """The same with all weights times `factor`."""
-        return self if factor == 1.0 else replace(self, cells=self.cells.weighted(factor))
+    def listed(self, blocks: int | None = None) -> list[NDArray[Any]]:
+        """Rows, columns, targets and weights of the cells of the first so many blocks, or of all, on this machine."""
+        long = self.cells.layouts[1].long
+
+        def spread(item: Any) -> list[Any]:
+            _, block = item
+            cells = block.cells
+            rows = block.first + np.repeat(np.arange(cells.shape[0]), cells.counts)
+            columns = np.concatenate([block.needed, long])[cells.indices]
+            values = (np.broadcast_to(np.asarray(v, np.float64), len(rows)) for v in (cells.targets, cells.weights))
+            return [rows, columns, *values]
+
+        some = self.cells.blocks[0]
+        if blocks is not None:
+            some = some.filter(lambda item: item[0] < blocks)
+        return [np.concatenate(parts) for parts in zip(*some.map(spread).collect(), strict=True)]
+
+    def sample(self, n_cells: int) -> Observations:
+        share = n_cells / max(len(self.cells), 1)
+        blocks = None if share >= 1 else max(1, int(share * self.cells.layouts[0].blocks))
+        rows, columns, targets, weights = self.listed(blocks)
+        return Observations.from_cells(rows, columns, self.cells.shape, targets, weights, dtype=np.float64)
 
     def weighed(self, weighting: Weighting, margins: Margins | None, dtype: Any) -> CellsThere:
         if not weighting.identity:

@@ -17,7 +17,7 @@ from halfstep.core.problem import Problem, Solver
 from halfstep.data.ids import Index
 from halfstep.data.table import CellsHere
 from halfstep.engine.here import RowsHere
-from halfstep.engine.protocol import Array, Cut, Decode, Engine, Scale, Start
+from halfstep.engine.protocol import Array, Cut, Decode, Engine, Start
 from halfstep.engine.spark.checkpoint import Files
 from halfstep.engine.spark.factors import Factors
 from halfstep.engine.spark.moves import expanding
@@ -60,8 +60,8 @@ class SideThere:
     def apart(self, cut: Cut) -> Any:
         from pyspark.sql import functions as F
 
-        place = cut.bias(self.side)
-        bias = F.lit(0.0) if place is None else F.element_at("factors", place + (place >= 0))  # SQL counts from 1
+        column, times = cut.bias(self.side) or (0, 0.0)
+        bias = F.element_at("factors", column + 1) * F.lit(times)  # SQL counts from 1
         factors = F.slice("factors", cut.factors.start + 1, cut.factors.stop - cut.factors.start)
         return self._frame.select(self.name, factors.alias("factors"), bias.alias("bias"))
 
@@ -96,12 +96,9 @@ class RowsThere:
     def read(self, X: Any, *, dtype: Any) -> CellsThere:
         return self._read_more(X, self.given.columns.names.get("weight", False), None)
 
-    def read_values(
-        self, X: Any, y: Any, weight: Any, loss: Loss, scale: Scale, classes: Array | None, *, dtype: Any
-    ) -> CellsThere:
+    def read_values(self, X: Any, y: Any, weight: Any, loss: Loss, classes: Array | None, *, dtype: Any) -> CellsThere:
         X, _ = encoded(X, y, loss, classes)
-        given = self._read_more(X, False if weight is None else weight, y)
-        return given.weighted(scale(*given.cells.shape, given.n_rows))
+        return self._read_more(X, False if weight is None else weight, y)
 
     def _read_more(self, X: Any, weight: Any, target: str | None) -> CellsThere:
         known, dtype = self.given.numberings[1], self.solved[1].kind[1]
@@ -117,8 +114,13 @@ class RowsThere:
         session.half_step(0)
         return SideThere(0, given.numberings[0], session.factors[0], self.sides[0].name)
 
-    def scores(self, X: Any, cut: Cut, decode: Decode, column: str, n_threads: int | None = None) -> Any:
+    def scores(self, X: Any, cut: Cut, decode: Decode, column: str, unknown: str, n_threads: int | None = None) -> Any:
         """A DataFrame of pairs with one more column: what `decode` makes of the dot product of both rows."""
+        if unknown != "average":
+            raise ValueError(
+                f"unknown={unknown!r} would need a pass over X before its answer; on a cluster unknown ids are "
+                "answered as 'average' ones. Join X with the factors to find them."
+            )
         from pyspark.sql import functions as F
 
         wanted = list(self.given.columns.ids)
@@ -130,7 +132,7 @@ class RowsThere:
         joined, rows = X, []
         for side in self.sides:
             place = f"row of side {side.side}"
-            unseen = F.array(*map(F.lit, cut.average(side.solved.mean()).tolist()))
+            unseen = F.array(*map(F.lit, cut.average(side.side, side.solved.mean()).tolist()))
             joined = joined.join(side.whole().withColumnRenamed("factors", place), side.name, "left")
             rows.append(F.coalesce(F.col(f"`{place}`").cast("array<double>"), unseen).alias(place))
         known = joined.select(*[F.col(f"`{name}`") for name in X.columns], *rows)
@@ -163,17 +165,9 @@ class RowsThere:
 
     def collect(self) -> RowsHere:
         """Cells, ids and rows on this machine, ids in the order of the rows."""
-        cells, dtype = self.given.cells, self.solved[0].kind[1]
-        own, other = cells.layouts
-
-        def spread(item: Any) -> tuple[Any, Any, Any]:
-            _, block = item
-            rows, columns = block.places(other)
-            return rows, columns, np.broadcast_to(np.asarray(block.cells.weights, np.float64), len(rows))
-
-        parts = cells.blocks[0].map(spread).collect()
-        rows, columns, weights = (np.concatenate([part[k] for part in parts]) for k in range(3))
-        matrix = sp.csr_array((weights.astype(dtype), (rows, columns)), shape=(own.n, other.n))
+        dtype = self.solved[0].kind[1]
+        rows, columns, _, weights = self.given.listed()
+        matrix = sp.csr_array((weights.astype(dtype), (rows, columns)), shape=self.given.cells.shape)
         ids = [side.ids(role) for side, role in zip(self.sides, self.given.columns.roles, strict=True)]
         here = CellsHere(Observations.from_weights(matrix, dtype), (ids[0], ids[1]))
         return RowsHere((self.solved[0].to_array(), self.solved[1].to_array()), here)
