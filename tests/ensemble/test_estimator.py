@@ -62,7 +62,7 @@ KNOBS = {
     "aggregator mean": ({}, {"aggregator": "mean"}),
     "aggregator attention": ({}, {"aggregator": "attention", "shrinkage": 1.0}),
     "aggregator stacker": ({}, {"aggregator": GaussianNB()}),
-    "on latent": ({"shrinkage": 1.0}, {"shrinkage": 1.0, "on": "latent"}),
+    "on reconstructed": ({"shrinkage": 1.0}, {"shrinkage": 1.0, "on": "reconstructed"}),
     "on filled": ({"shrinkage": 1.0}, {"shrinkage": 1.0, "on": "filled"}),
     "shrinkage": ({}, {"shrinkage": 0.5}),
     "class_weight": ({}, {"class_weight": None}),
@@ -136,7 +136,7 @@ def test_total_is_the_formula_of_the_docstring(data):
     P, y, _ = data
     model = CFEnsemble(rho=1.0, dtype="float64", confidence="certainty", max_iter=4).fit(P, y)
     z = model.instance_factors_ @ model.classifier_factors_.T
-    c, t = np.abs(P - 0.5), np.log(np.clip(P, 0.01, 0.99)) - np.log1p(-np.clip(P, 0.01, 0.99))
+    c, t = np.abs(P - 0.5), np.log(np.clip(P, 0.05, 0.95)) - np.log1p(-np.clip(P, 0.05, 0.95))
     free_u, free_v = (
         slice(*model.fitted_.factors.columns.row_free),
         slice(*model.fitted_.factors.columns.classifier_free),
@@ -173,7 +173,7 @@ def test_als_is_the_loop_of_the_first_recipe():
 
 def test_rho_zero_is_stacking_on_complete_predictions():
     P, y, _ = make_predictions(300, 6, missing=0.0, labels=0.5, random_state=1)
-    model = CFEnsemble(rho=0.0, shrinkage=5.0, class_weight=None).fit(P, y)
+    model = CFEnsemble(rho=0.0, shrinkage=5.0, class_weight=None, clip=0.01).fit(P, y)
     stacked = baselines.ShrunkenStacking(strengths=(5.0,)).fit(P, y)
     assert_allclose(model.predict_proba(), stacked.predict_proba(), atol=2e-4)
 
@@ -208,7 +208,7 @@ def test_it_beats_the_mean_and_imputed_stacking_where_predictions_are_missing():
     rest = np.isnan(y)
     rivals = [baselines.Mean(), baselines.BiasAdjustedMean(), baselines.ShrunkenStacking()]
     best = max(average_precision_score(truth[rest], r.fit(P, y).predict_proba()[rest, 1]) for r in rivals)
-    ours = CFEnsemble().fit(P, y).predict_proba()[rest, 1]
+    ours = CFEnsemble(shrinkage="auto").fit(P, y).predict_proba()[rest, 1]
     assert average_precision_score(truth[rest], ours) > best
     assert log_loss(truth[rest], ours) < 0.45
 
@@ -406,7 +406,7 @@ def test_one_label_of_a_class_stays_at_the_mean():
     y = np.full(300, np.nan)
     y[[np.flatnonzero(truth == 1)[0], *np.flatnonzero(truth == 0)[:3]]] = [1, 0, 0, 0]
     with pytest.warns(PredictionWarning, match="fewer than two of a class"):
-        model = CFEnsemble().fit(P, y)
+        model = CFEnsemble(shrinkage="auto").fit(P, y)
     assert np.ptp(model.classifier_weights_) < 1e-12
     assert np.isfinite(model.predict_proba()).all()
 
