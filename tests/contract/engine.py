@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose
 from halfstep import losses
 from halfstep.core import oracle
 from halfstep.core.cells import Observations
-from halfstep.core.initial import AtZero
+from halfstep.core.initial import AtZero, OneSideAtRandom
 from halfstep.core.loop import measure
 from halfstep.engine import Problem, Side, Solver
 from halfstep.engine.protocol import Engine
@@ -78,6 +78,8 @@ class SessionContract:
     losses = LOSSES
     dtypes = ("float32", "float64")
     threads = (1, 2, 5)
+    whole_from = 0
+    """The half-step from which records are whole: some engines know the penalty of a side once they have solved it."""
 
     def open(self, problem: Problem, factors: list[Any], solver: Solver, n_threads: int = 1) -> Any:
         raise NotImplementedError
@@ -120,9 +122,10 @@ class SessionContract:
                 record = measure(session, session.half_step(number % 2, evaluate=True))
                 case = f"{loss!r} {setting} {method} {dtype}, half-step {number}"
                 dense = dense_objective(problem, self.factors(session))
-                assert_allclose(record["objective"], dense, rtol=ROUNDING[dtype], err_msg=case)
-                assert record["objective"] <= before * (1 + ROUNDING[dtype]), case
-                before = record["objective"]
+                if number >= self.whole_from:
+                    assert_allclose(record["objective"], dense, rtol=ROUNDING[dtype], err_msg=case)
+                assert dense <= before * (1 + ROUNDING[dtype]), case
+                before = dense
 
     def test_parts_of_the_record_are_what_they_say(self) -> None:
         for loss in self.losses:
@@ -339,8 +342,9 @@ class KeptContract:
             assert_allclose(given.total_weight, total)
             assert (None if given.classes is None else given.classes.tolist()) == classes
             problem = Problem(given.cells, (Side(1e9), Side(1e9)), loss)
-            session = self.engine().open(problem, AtZero(2, np.float64), Solver())
-            sums = session.half_step(0, evaluate=True)  # rows stay at zero, so every cell costs what it costs there
+            start = OneSideAtRandom(1, 2, 1e-12, 0, np.dtype(np.float64))
+            session = self.engine().open(problem, start, Solver())
+            sums = session.half_step(0, evaluate=True)  # rows stay near zero, so every cell costs what it costs there
             targets, _ = loss.encode_targets(table[target])
             cost = loss.value(np.zeros(len(targets)), targets)
             assert_allclose(sums["data"], np.sum(table["weight"] * cost), rtol=1e-6)

@@ -33,6 +33,7 @@ class TestSparkSession(OnSpark, SessionContract):
     losses: ClassVar = [losses.Squared(), losses.Huber(0.5)]
     dtypes = ("float64",)
     threads = (1,)
+    whole_from = 1
 
     def settings(self, loss):
         return [{"background": 0.1}, {"background": 0.0, "pinned": 1}] if loss.is_quadratic else [{"background": 0.0}]

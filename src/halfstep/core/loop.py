@@ -28,7 +28,9 @@ class Session(Protocol):
     """What the session itself does after a sweep, such as a checkpoint."""
 
     def half_step(self, side: int, evaluate: bool = False) -> dict[str, float]: ...
-    def penalty(self, side: int) -> float: ...
+    def penalty(self, side: int) -> float:
+        """What the penalty of a side costs, once the side has been solved."""
+
     def overlap(self) -> float: ...
 
 
