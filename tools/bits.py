@@ -22,6 +22,11 @@ import halfstep as hs
 
 USER = "Data scientist"  # of the sample of skills
 
+# Spelt out, so that hashes do not change where a default does.
+WALS = {"background": 0.05, "reg": 0.01, "max_iter": 6}
+PLQMF = {"C": 1e-3, "rho": 0.5, "intercept": False}
+CFENSEMBLE = {"rank": 3, "max_iter": 12, "rho": 0.5, "clip": 0.01, "on": "reconstructed", "shrinkage": "auto"}
+
 
 def digest(*arrays: Any) -> str:
     """Types, shapes and bytes of arrays; of objects, what they print."""
@@ -49,7 +54,7 @@ class Bits:
         self.fusion_baselines()
 
     def wals(self, name: str, data: Any, **parameters: Any) -> hs.WALS:
-        model = hs.WALS(random_state=0, **({"max_iter": 6} | parameters)).fit(data)
+        model = hs.WALS(random_state=0, **(WALS | parameters)).fit(data)
         self.hashes["wals " + name] = digest(model.user_factors_, model.item_factors_, objectives(model))
         return model
 
@@ -74,7 +79,7 @@ class Bits:
         self.hashes["recommend_for"] = digest(*model.recommend_for(["Python", "SQL"], n=5))
         self.hashes["explain"] = digest(*model.explain(USER, "SQL")[1:3])
         self.hashes["similar"] = digest(*model.similar_items("SQL"))
-        model = hs.WALS(rank=8, random_state=0, max_iter=4).fit(R)
+        model = hs.WALS(rank=8, random_state=0, **(WALS | {"max_iter": 4})).fit(R)
         self.hashes["transform"] = digest(model.transform(R[:20]))
         changed = R.tolil()
         changed[0, :5] = 1.0
@@ -86,7 +91,7 @@ class Bits:
         self.pairs = pairs
 
         def fit(y: Any, rank: int = 5, sample_weight: Any = None, **parameters: Any) -> hs.PLQMF:
-            return hs.PLQMF(rank, C=1e-3, rho=0.5, random_state=0, **parameters).fit(pairs, y, sample_weight)
+            return hs.PLQMF(rank, random_state=0, **PLQMF, **parameters).fit(pairs, y, sample_weight)
 
         for loss in ("squared", "absolute", "huber", "epsilon_insensitive", "quantile", "poisson"):
             of = hs.losses.Quantile(0.9) if loss == "quantile" else loss
@@ -107,8 +112,7 @@ class Bits:
         self.hashes["plqmf transform"] = digest(model.transform(pairs[:200], y[:200])[1])
 
     def cf(self, name: str, P: Any, y: Any, fit: dict[str, Any] | None = None, **parameters: Any) -> hs.CFEnsemble:
-        chosen = {"rank": 3, "max_iter": 12, "rho": 0.5, "on": "reconstructed", "shrinkage": "auto"} | parameters
-        model = hs.CFEnsemble(**chosen).fit(P, y, **(fit or {}))
+        model = hs.CFEnsemble(**(CFENSEMBLE | parameters)).fit(P, y, **(fit or {}))
         factors = model.classifier_factors_, model.instance_factors_
         self.hashes["cf " + name] = digest(model.predict_proba(), *factors, model.novelty_, objectives(model))
         return model
