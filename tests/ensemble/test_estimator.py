@@ -1,5 +1,7 @@
 """CFEnsemble as people use it: knobs, shapes, labels, scikit-learn, bad input, files."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -17,6 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 import halfstep
 from halfstep import CFEnsemble, baselines, weights
 from halfstep.data.datasets.generated import make_predictions
+from halfstep.ensemble.aggregators import MeanAggregator
 from halfstep.ensemble.predictions import PredictionWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::halfstep.ensemble.predictions.PredictionWarning")
@@ -285,10 +288,38 @@ def test_save_and_load(data, tmp_path, parameters):
     back.partial_fit(y=np.where(np.arange(400) < 9, truth, -1))
 
 
-def test_a_scikit_learn_aggregator_cannot_be_saved(data, tmp_path):
+@pytest.mark.parametrize("aggregator", [GaussianNB(), MeanAggregator()])
+def test_an_aggregator_without_a_name_cannot_be_saved(data, tmp_path, aggregator):
     P, y, _ = data
-    with pytest.raises(ValueError, match="scikit-learn classifier, which a model file cannot hold"):
-        CFEnsemble(aggregator=GaussianNB()).fit(P, y).save(tmp_path / "x.safetensors")
+    with pytest.raises(ValueError, match="is an object, which a model file cannot hold; fit with one of"):
+        CFEnsemble(aggregator=aggregator).fit(P, y).save(tmp_path / "x.safetensors")
+
+
+@dataclass(frozen=True)
+class FlooredCertainty(weights.Certainty):
+    """A kind of a built-in confidence, as a user would write it."""
+
+    floor: float = 0.2
+
+
+class Nameless(weights.CellWeights):
+    def _weights(self, P, observed, y):
+        return np.ones_like(P)
+
+
+def test_a_confidence_that_is_a_kind_of_another_one_is_saved_and_loaded(data, tmp_path):
+    P, y, _ = data
+    model = CFEnsemble(confidence=FlooredCertainty(0.3)).fit(P, y)
+    model.save(tmp_path / "x.safetensors")
+    back = halfstep.load(tmp_path / "x.safetensors")
+    assert back.confidence == FlooredCertainty(0.3)
+    assert np.array_equal(back.predict_proba(P[:20]), model.predict_proba(P[:20]))
+
+
+def test_a_confidence_that_hides_its_parameters_is_refused_by_a_file_with_advice(data, tmp_path):
+    P, y, _ = data
+    with pytest.raises(ValueError, match="make Nameless a dataclass"):
+        CFEnsemble(confidence=Nameless()).fit(P, y).save(tmp_path / "x.safetensors")
 
 
 # ---------------------------------------------------------------------- imbalance

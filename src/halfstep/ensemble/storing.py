@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from halfstep.core.loop import Outcome
 from halfstep.data import files
 from halfstep.engine.local import thread_count
 from halfstep.ensemble import confidence as cell_weights
+from halfstep.ensemble.aggregators import AGGREGATORS
 from halfstep.ensemble.columns import LatentColumns
 from halfstep.ensemble.factors import EnsembleFactors
 from halfstep.ensemble.fit import EnsembleFit, FittedInstances, with_answers
@@ -30,8 +31,8 @@ def save_fit(path: str | os.PathLike[str], parameters: Mapping[str, Any], fit: E
     """See `CFEnsemble.save`."""
     if not isinstance(parameters["aggregator"], str):
         raise ValueError(
-            f"aggregator={parameters['aggregator']!r} is a scikit-learn classifier, which a model file cannot hold; "
-            "fit with 'mean', 'weighted' or 'attention' to save, or pickle the estimator yourself"
+            f"aggregator={parameters['aggregator']!r} is an object, which a model file cannot hold; fit with one of "
+            f"{list(AGGREGATORS)} to save, give your own a name there, or pickle the estimator yourself"
         )
     params = {k: v for k, v in parameters.items() if k not in UNSAVED}
     if isinstance(parameters["random_state"], int | np.integer):
@@ -114,19 +115,25 @@ def load_fit(settings: EnsembleSettings, saved: files.Saved) -> EnsembleFit:
     return with_answers(settings, known, factors, outcome, fusion, novelty, meta["threshold"], probabilities)
 
 
-def _weights_to_json(weights: cell_weights.CellWeights) -> dict[str, Any]:
-    values = {field.name: getattr(weights, field.name) for field in fields(weights)}  # type: ignore[arg-type]
-    return {"kind": type(weights).__name__, **values}
+def _weights_to_json(weights: Any) -> dict[str, Any]:
+    if not is_dataclass(weights):
+        raise ValueError(
+            f"confidence={weights!r} does not say what it is made of, so a model file cannot keep it; make "
+            f"{type(weights).__name__} a dataclass whose fields are its parameters"
+        )
+    return {"kind": type(weights).__name__, **{field.name: getattr(weights, field.name) for field in fields(weights)}}
 
 
 def _weights_from_json(stored: dict[str, Any]) -> cell_weights.CellWeights:
-    known = {kind.__name__: kind for kind in cell_weights.CellWeights.__subclasses__()}
     values = dict(stored)
     kind = values.pop("kind")
-    if kind not in known:
-        raise ValueError(f"confidence of kind {kind!r} is not known")
-    weights: cell_weights.CellWeights = known[kind](**values)
-    return weights
+    known: list[Any] = [cell_weights.CellWeights]
+    for each in known:  # a confidence may be a kind of another one
+        known += each.__subclasses__()
+        if each.__name__ == kind:
+            found: cell_weights.CellWeights = each(**values)
+            return found
+    raise ValueError(f"confidence of kind {kind!r} is not known; if it is your own, import its class before you load")
 
 
 files.register_codec(cell_weights.CellWeights, "cell_weights", _weights_to_json, _weights_from_json)
