@@ -8,6 +8,7 @@ from halfstep.engine.spark import SparkEngine
 
 pytestmark = pytest.mark.spark
 SETTINGS = {"rank": 3, "max_iter": 2, "tol": 0.0, "row_tol": 1e-8, "random_state": 2, "dtype": "float64"}
+SAME = SETTINGS | {"C": 1 / 60, "intercept": False}  # what is learned on a cluster comes from cells in another order
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +27,12 @@ def ratings(pairs):
     [("absolute", "stars", "counts"), ("logistic", "liked", None), ("squared", "stars", None)],
 )
 def test_equals_the_local_fit(spark, ratings, loss, target, weight):
-    local = hs.PLQMF(**SETTINGS, loss=loss).fit(
+    local = hs.PLQMF(**SAME, loss=loss).fit(
         ratings[["user", "item"]], ratings[target], None if weight is None else ratings[weight]
     )
     engine = SparkEngine(spark, blocks=2, broadcast_limit=0, split=50)
     frame = spark.createDataFrame(ratings)
-    model = hs.PLQMF(**SETTINGS, loss=loss, engine=engine).fit(frame, target, weight)
+    model = hs.PLQMF(**SAME, loss=loss, engine=engine).fit(frame, target, weight)
     assert model.history_[-1]["mean_loss"] == pytest.approx(local.history_[-1]["mean_loss"], rel=1e-5)
     assert model.objective_ == pytest.approx(local.objective_, rel=1e-6)
     assert model.user_factors_.columns == ["user", "factors", "bias"]
@@ -41,6 +42,18 @@ def test_equals_the_local_fit(spark, ratings, loss, target, weight):
     if loss == "logistic":
         assert here.predict(some).tolist() == local.predict(some).tolist()
     assert_same_answers(spark, model, here, ratings, target, weight)
+
+
+def test_defaults_learn_the_penalty_and_start_from_the_best_constant(spark, ratings):
+    local = hs.PLQMF(random_state=0).fit(ratings[["user", "item"]], ratings.stars)
+    model = hs.PLQMF(random_state=0, engine=SparkEngine(spark, blocks=2)).fit(spark.createDataFrame(ratings), "stars")
+    here = model.collect()
+    assert here.intercept_ == pytest.approx(ratings.stars.mean(), rel=1e-6)
+    assert model.penalty_.user_bias == pytest.approx(local.penalty_.user_bias, rel=1e-6)
+    assert model.penalty_.user == pytest.approx(local.penalty_.user, rel=0.15)  # other random signs
+    assert model.objective_ == pytest.approx(local.objective_, rel=0.1)
+    with pytest.raises(ValueError, match="unknown='error' would need a pass over X"):
+        model.predict(spark.createDataFrame(ratings[["user", "item"]]), unknown="error")
 
 
 def assert_same_answers(spark, model, here, ratings, target, weight):
