@@ -199,7 +199,8 @@ void bind_enums(nb::module_& m) {
                      {"cholesky", Method::cholesky},
                      {"dual", Method::dual},
                      {"cg", Method::cg},
-                     {"subspace", Method::subspace}});
+                     {"subspace", Method::subspace},
+                     {"draw", Method::draw}});
   bind_enum<LossKind>(m, "LossKind", "What the core knows of a loss.",
                       {{"squared", LossKind::squared},
                        {"plq", LossKind::plq},

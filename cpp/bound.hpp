@@ -133,6 +133,12 @@ class Bound {
     h.method = method, h.tolerance = tolerance, h.max_steps = max_steps, h.block = block;
   }
 
+  void noise(uint64_t seed, uint32_t sweep, uint32_t side, int64_t first_row) {
+    expect(side < 2, "side must be 0 or 1");
+    expect(first_row >= 0, "first_row must not be negative");
+    h.noise = Noise{seed, sweep, side, first_row}, has_noise = true;
+  }
+
   Report solve(bool evaluate, int n_threads) const {
     expect_cells();
     expect_base();
@@ -189,6 +195,9 @@ class Bound {
     expect(h.w0 == 0 || h.gram, "gram must be d x d where w0 > 0");
     expect(!h.label_vector || (h.loss.kind == LossKind::squared && !h.nonnegative),
            "a label cell needs the squared loss without constraints");
+    expect(h.method != Method::draw || (h.loss.kind == LossKind::squared && !h.nonnegative && !h.label_vector),
+           "only rows of the squared loss without bounds and labels are drawn");
+    expect(h.method != Method::draw || has_noise, "rows that are drawn need noise; call noise first");
   }
 
   template <class Work>
@@ -200,7 +209,7 @@ class Bound {
   HalfStep<T> h;
   std::vector<nb::ndarray<>> kept;
   int64_t n_cells = 0;
-  bool has_cells = false;
+  bool has_cells = false, has_noise = false;
 };
 
 template <class T>
@@ -227,6 +236,8 @@ void bind_half_step(nb::module_& m, const char* name) {
            "One logistic cell of each row beside its squared ones.")
       .def("method", &B::method, "method"_a.noconvert(), "tolerance"_a, "max_steps"_a, "block"_a,
            "How rows are finished.")
+      .def("noise", &B::noise, "seed"_a, "sweep"_a, "side"_a, "first_row"_a = 0,
+           "Which normals the rows get where they are drawn; row i of `own` is number first_row + i.")
       .def("solve", &B::solve, "evaluate"_a, "n_threads"_a,
            "Solve every row of `own` in place; returns the sums over rows.")
       .def("evaluate", &B::evaluate, "n_threads"_a, "What the rows of `own` cost on their cells; solves nothing.")

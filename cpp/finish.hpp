@@ -161,19 +161,26 @@ inline void add_base(const HalfStep<T>& h, int64_t i, T* quadratic, T* base) {
   if (base_terms(h, i, base)) axpy(T(1), base, quadratic + ptrdiff_t(f) * ld, f);
 }
 
+// What stands between the two substitutions of a solve: nothing. A draw adds its noise there.
+struct Still {
+  template <class T>
+  void operator()(int, T*) const {}
+};
+
 // Factors the quadratic in place and leaves the solution in b. False: not positive definite.
-template <class T>
-inline bool solve_quadratic(T* quadratic, int ld, int f, T* scratch, T* b) {
+template <class T, class Between = Still>
+inline bool solve_quadratic(T* quadratic, int ld, int f, T* scratch, T* b, Between between = {}) {
   if (!cholesky(quadratic, ld, f, f + 1, scratch)) return false;
   std::memcpy(b, quadratic + ptrdiff_t(f) * ld, sizeof(T) * f);
+  between(f, b);
   solve_transposed(quadratic, ld, f, b);
   return true;
 }
 
 // The second try for a quadratic that was not positive definite in T: float64, with a ridge of a few float32 roundings
 // of its mean diagonal.
-template <class T>
-inline bool solve_repaired(const T* quadratic, int ld, int f, T* b) {
+template <class T, class Between = Still>
+inline bool solve_repaired(const T* quadratic, int ld, int f, T* b, Between between = {}) {
   const int wide = panel_ld<double>(f);
   const Room<double> room(quadratic_size<double>(f) + cholesky_scratch<double>(f) + wide);
   double *copy = room.at, *scratch = copy + quadratic_size<double>(f);
@@ -183,7 +190,7 @@ inline bool solve_repaired(const T* quadratic, int ld, int f, T* b) {
     for (int c = 0; c < f && c <= r; ++c) copy[ptrdiff_t(r) * wide + c] = quadratic[ptrdiff_t(r) * ld + c];
   for (int c = 0; c < f; ++c) trace += std::fabs(copy[ptrdiff_t(c) * wide + c]);
   for (int c = 0; c < f; ++c) copy[ptrdiff_t(c) * wide + c] += 1e-6 * trace / f;
-  const bool solved = trace > 0 && std::isfinite(trace) && solve_quadratic(copy, wide, f, scratch, solution);
+  const bool solved = trace > 0 && std::isfinite(trace) && solve_quadratic(copy, wide, f, scratch, solution, between);
   for (int c = 0; solved && c < f; ++c) b[c] = T(solution[c]);
   return solved;
 }

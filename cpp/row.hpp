@@ -19,17 +19,20 @@
 //   duals     cells          PLQ losses: the dual variable of each cell, kept between sweeps
 //   label_vector   d         squared loss: one more row of `other` whose cell is logistic (labelled.hpp), or null
 //   label_targets, label_weights   n_own   its target in [0, 1] and weight for each row; weight 0 is no such cell
+//   noise     Method::draw: which normals row i gets, from its number noise.first_row + i (philox.hpp)
 //
 // Row i minimises, with the pinned part p_j = sum over pinned columns of own[i] * other[j],
 //
 //   lam_i/2 |b - mu_i|^2 + w0/2 sum_{j unobserved} (p_j + x_j'b)^2
 //                        + 1/2 sum_{j observed} w_j phi(g_j + p_j + x_j'b; t_j)
+//
+// or, by Method::draw under squared loss, is drawn from the normal law whose minus log density that is.
 #pragma once
 #include <cstdint>
 
 namespace halfstep {
 
-enum class Method : int { exact = 0, cholesky = 1, dual = 2, cg = 3, subspace = 4 };
+enum class Method : int { exact = 0, cholesky = 1, dual = 2, cg = 3, subspace = 4, draw = 5 };
 enum class LossKind : int { squared = 0, plq = 1, logistic = 2, bernoulli = 3, poisson = 4 };
 enum class LossForm : int { residual = 0, margin = 1 };
 
@@ -48,6 +51,13 @@ struct Loss {
   double a[max_breaks + 1] = {}, b[max_breaks + 1] = {}, c[max_breaks + 1] = {};
 
   bool margin() const { return form == LossForm::margin; }
+};
+
+// The name of a stream of normals. A row's own are numbered by the row and the column.
+struct Noise {
+  uint64_t seed = 0;
+  uint32_t sweep = 0, side = 0;
+  int64_t first_row = 0;
 };
 
 template <class T>
@@ -71,6 +81,7 @@ struct HalfStep {
   const T *label_vector = nullptr, *label_targets = nullptr, *label_weights = nullptr;
   Loss loss;
   Method method = Method::exact;
+  Noise noise;
   bool nonnegative = false;  // free factors >= 0; the columns from nonnegative_stop on are not constrained
   int nonnegative_start = 0, nonnegative_stop = 0;  // within the free range
   double tolerance = 1e-5;  // relative residual (cg), relative duality gap (plq), relative decrement (newton)

@@ -4,6 +4,7 @@
 #include "dual.hpp"
 #include "finish.hpp"
 #include "labelled.hpp"
+#include "philox.hpp"
 #include "plq.hpp"
 #include "smooth.hpp"
 #include "subspace.hpp"
@@ -45,15 +46,22 @@ void put_row(const HalfStep<T>& h, int64_t i, bool solved, const Workspace<T>& w
 }
 
 // Solves the accumulated quadratic; `again` builds it anew for the float64 retry.
-template <class T, class Again>
-bool solve_or_repair(const HalfStep<T>& h, int64_t i, Workspace<T>& ws, Sums& sums, Again again) {
+template <class T, class Again, class Between = Still>
+bool solve_or_repair(const HalfStep<T>& h, int64_t i, Workspace<T>& ws, Sums& sums, Again again, Between between = {}) {
   const int f = h.free(), ld = panel_ld<T>(f);
   again();
   if (is_labelled(h, i)) return solve_labelled(h, i, ws);
-  if (solve_quadratic(ws.quadratic, ld, f, ws.scratch, ws.b)) return true;
+  if (solve_quadratic(ws.quadratic, ld, f, ws.scratch, ws.b, between)) return true;
   again();
   ++sums.repaired;
-  return solve_repaired(ws.quadratic, ld, f, ws.b);
+  return solve_repaired(ws.quadratic, ld, f, ws.b, between);
+}
+
+// The same, or a draw from the normal law with that quadratic: Q = L L', b = L'^-1 (L^-1 q + e), e standard normal.
+template <class T, class Again>
+bool finish_row(const HalfStep<T>& h, int64_t i, Workspace<T>& ws, Sums& sums, Again again) {
+  if (h.method != Method::draw) return solve_or_repair(h, i, ws, sums, again);
+  return solve_or_repair(h, i, ws, sums, again, [&](int f, auto* b) { add_normals(h.noise, i, f, b); });
 }
 
 template <class T>
@@ -73,14 +81,15 @@ bool solve_squared(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Works
     linearise(cells, ws.s, ws.l);
   }
   const bool diagonal = h.w0 == 0 || h.spectrum;
-  bool dual = plain && diagonal && h.method != Method::cholesky && cells.n <= f && h.penalty(i) > 0 &&
+  bool dual = plain && diagonal && h.method != Method::cholesky && h.method != Method::draw && cells.n <= f &&
+              h.penalty(i) > 0 &&
               (h.method == Method::dual || dual_work(double(cells.n), f) < primal_work(double(cells.n), f));
   for (int64_t k = 0; dual && k < cells.n; ++k) dual = ws.s[k] > 0;
   if (dual) {
     if (solve_dual(h, i, cells, ws)) return true;
     linearise(cells, ws.s, ws.l);
   }
-  return solve_or_repair(h, i, ws, sums, [&] {
+  return finish_row(h, i, ws, sums, [&] {
     accumulate(cells.x, h.d, f, cells.indices, cells.n, ws.s, ws.l, ws.quadratic, ws.panel, following(h, i));
     add_base(h, i, ws.quadratic, ws.base);
   });
@@ -120,7 +129,7 @@ void add_part(int f, const T* part, double* out) {
 template <class T>
 void finish_parts(const HalfStep<T>& h, int64_t i, T* const* parts, int count, Workspace<T>& ws, Sums& sums) {
   const int f = h.free(), ld = panel_ld<T>(f);
-  const bool solved = solve_or_repair(h, i, ws, sums, [&] {
+  const bool solved = finish_row(h, i, ws, sums, [&] {
     std::memcpy(ws.quadratic, parts[0], sizeof(T) * quadratic_size<T>(f));
     for (int p = 1; p < count; ++p)
       for (int r = 0; r <= f; ++r)
@@ -134,7 +143,7 @@ void finish_parts(const HalfStep<T>& h, int64_t i, T* const* parts, int count, W
 template <class T>
 void finish_quadratic(const HalfStep<T>& h, int64_t i, const double* whole, Workspace<T>& ws, Sums& sums) {
   const int f = h.free(), ld = panel_ld<T>(f);
-  const bool solved = solve_or_repair(h, i, ws, sums, [&] {
+  const bool solved = finish_row(h, i, ws, sums, [&] {
     for (int r = 0; r <= f; ++r)
       for (int c = 0; c < f && c <= r; ++c) ws.quadratic[ptrdiff_t(r) * ld + c] = T(whole[ptrdiff_t(r) * f + c]);
     add_base(h, i, ws.quadratic, ws.base);

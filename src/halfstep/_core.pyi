@@ -21,6 +21,8 @@ class Method(enum.Enum):
 
     subspace = 4
 
+    draw = 5
+
 class LossKind(enum.Enum):
     """What the core knows of a loss."""
 
@@ -107,6 +109,11 @@ class HalfStep32:
 
     def method(self, method: Method, tolerance: float, max_steps: int, block: int) -> None:
         """How rows are finished."""
+
+    def noise(self, seed: int, sweep: int, side: int, first_row: int = 0) -> None:
+        """
+        Which normals the rows get where they are drawn; row i of `own` is number first_row + i.
+        """
 
     def solve(self, evaluate: bool, n_threads: int) -> dict[str, float]:
         """Solve every row of `own` in place; returns the sums over rows."""
@@ -206,6 +213,11 @@ class HalfStep64:
 
     def method(self, method: Method, tolerance: float, max_steps: int, block: int) -> None:
         """How rows are finished."""
+
+    def noise(self, seed: int, sweep: int, side: int, first_row: int = 0) -> None:
+        """
+        Which normals the rows get where they are drawn; row i of `own` is number first_row + i.
+        """
 
     def solve(self, evaluate: bool, n_threads: int) -> dict[str, float]:
         """Solve every row of `own` in place; returns the sums over rows."""

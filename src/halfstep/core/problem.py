@@ -22,7 +22,8 @@ from halfstep.core.cells import DenseCells, Observations, Values, plain
 from halfstep.core.losses import Loss, Squared
 from halfstep.errors import one_of
 
-METHODS = tuple(_core.Method.__members__)
+METHODS = tuple(name for name in _core.Method.__members__ if name != "draw")
+"""How a row can be solved. Drawing one is no solver: `core/draw.py` does it."""
 
 
 @dataclass(frozen=True)
