@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from halfstep._version import __version__
 
 __all__ = [
+    "BayesMF",
     "CFEnsemble",
     "CFEnsembleCV",
     "PLQMF",
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
     from halfstep.config import show_config
     from halfstep.ensemble import CFEnsemble, CFEnsembleCV
     from halfstep.kinds import load
+    from halfstep.models.bayes import BayesMF
     from halfstep.models.plqmf import PLQMF
     from halfstep.models.wals import WALS
 else:
     _HOMES = {  # of the names that are no modules
+        "BayesMF": "halfstep.models.bayes",
         "CFEnsemble": "halfstep.ensemble",
         "CFEnsembleCV": "halfstep.ensemble",
         "PLQMF": "halfstep.models.plqmf",

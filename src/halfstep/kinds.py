@@ -14,6 +14,7 @@ from halfstep.data.files import ModelFileError, read
 ESTIMATORS: dict[str, str] = {
     "WALS": "halfstep.models.wals:WALS",
     "PLQMF": "halfstep.models.plqmf:PLQMF",
+    "BayesMF": "halfstep.models.bayes:BayesMF",
     "CFEnsemble": "halfstep.ensemble:CFEnsemble",
     "CFEnsembleCV": "halfstep.ensemble:CFEnsembleCV",
 }

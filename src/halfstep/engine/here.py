@@ -128,7 +128,7 @@ class RowsHere:
         self, X: Any, cut: Cut, decode: Decode, column: str, unknown: str, n_threads: int | None = None
     ) -> Array:
         found = [index.find(ids) for index, ids in zip(self.ids, pairs_from(X), strict=True)]
-        _tell_unknown(found, self.ids, unknown)
+        tell_unknown(found, self.ids, unknown)
         (left, rows), (right, columns) = (_with_average(k, self.rows[k], found[k], cut) for k in (0, 1))
         scores = _core.pair_scores(left, right, rows, columns, n_threads=thread_count(n_threads))
         return decode(np.asarray(scores, np.float64))
@@ -188,7 +188,7 @@ class LocalEngine:
         return RowsHere((session.factors[0], session.factors[1]), given)
 
 
-def _tell_unknown(found: Sequence[NDArray[np.int64]], ids: tuple[Index, Index], unknown: str) -> None:
+def tell_unknown(found: Sequence[NDArray[np.int64]], ids: tuple[Index, Index], unknown: str) -> None:
     """Say how many ids have no row, or refuse them."""
     one_of("unknown", unknown, ("average", "error"))
     counts = [f"{int((places < 0).sum())} {index.name or 'row'}s" for places, index in zip(found, ids, strict=True)]
