@@ -51,7 +51,7 @@ def posterior(cells, lam, mu, other):
 
 def assert_standard(whitened):
     """Means, variances and covariances of columns that should be independent standard normals."""
-    n, f = whitened.shape
+    n = len(whitened)
     assert np.abs(whitened.mean(axis=0)).max() * np.sqrt(n) < BOUND
     second = whitened.T @ whitened / n
     assert np.abs(np.diag(second) - 1).max() * np.sqrt(n / 2) < BOUND

@@ -111,7 +111,7 @@ class Cells:
 
 @dataclass
 class Gaussian:
-    """t_ij ~ N(z_ij, 1 / (alpha h_i w_ij)), where every row i of side 0 has a noise of its own, h_i ~ Gamma(nu/2, nu/2).
+    """t_ij ~ N(z_ij, 1 / (alpha h_i w_ij)), every row i of side 0 with its own h_i ~ Gamma(nu/2, nu/2).
 
     A cell of weight w counts as w cells. Without h, factors would be spent on telling steady rows from fickle ones.
     """
@@ -273,8 +273,8 @@ def draw_rows(
 ) -> None:
     """Every row of a side in place, given the other side: cells with targets and precisions; seed and sweep.
 
-    Columns have precisions of their own by a change of units: x_c / sqrt(lam_c) of the other side meets b_c sqrt(lam_c),
-    whose precision is 1.
+    Columns have precisions of their own by a change of units: x_c / sqrt(lam_c) of the other side meets
+    b_c sqrt(lam_c), whose precision is 1.
     """
     own, other = state.rows[side], state.rows[1 - side].copy()
     start, stop = columns.free[side]
