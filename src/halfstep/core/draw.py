@@ -44,7 +44,7 @@ class Columns:
     def factors(self, side: int) -> NDArray[np.int64]:
         """The drawn columns that are no bias."""
         columns = np.arange(*self.free[side])
-        return columns[columns != self.bias[side]]
+        return np.asarray(columns[columns != self.bias[side]], np.int64)
 
 
 @dataclass
@@ -255,7 +255,7 @@ class Sampler:
             return np.zeros_like(x)
         state.rows[side][:, columns] = mean + own.dtype.type(times) * own
         state.precision[side][places] = lam / times**2
-        return (times - 1) * x
+        return np.asarray((times - 1) * x)
 
     def scores(self, state: State) -> Floats:
         own, other = state.rows

@@ -38,7 +38,7 @@ class Scores(NamedTuple):
     @property
     def std(self) -> Floats:
         """Of the score, noise left out."""
-        return np.sqrt(self.z.var(axis=0) + self.extra.mean(axis=0))
+        return np.asarray(np.sqrt(self.z.var(axis=0) + self.extra.mean(axis=0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,7 @@ class DrawnFit:
     def average(self, side: int, k: int) -> NDArray[np.float32]:
         """The row (d,) of an unknown id: the mean of its prior."""
         rows = (self.users, self.items)[side][k]
-        row = rows[0].copy()
+        row: NDArray[np.float32] = rows[0].copy()
         row[slice(*self.free[side])] = self.hyper[side, 0, k]
         return row
 
@@ -108,7 +108,7 @@ class DrawnFit:
         for k in range(m):
             sides = [np.concatenate([rows[k], self.average(side, k)[None]]) for side, rows in enumerate(self._rows)]
             places = [np.where(unknown, len(rows) - 1, at) for unknown, rows, at in zip(new, sides, pairs, strict=True)]
-            z[k] = _core.pair_scores(*sides, *places, n_threads=n_threads)
+            z[k] = _core.pair_scores(sides[0], sides[1], places[0], places[1], n_threads=n_threads)
             for side in (0, 1):
                 start, stop = self.free[side]
                 met = sides[1 - side][places[1 - side][new[side]], start:stop].astype(np.float64)
