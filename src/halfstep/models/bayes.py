@@ -26,8 +26,8 @@ from halfstep.data.files import Saved
 from halfstep.data.frames import pairs_from
 from halfstep.data.names import Names
 from halfstep.data.pairs import read_pairs
-from halfstep.data.tables import pattern_from_saved
-from halfstep.engine.here import CellsHere, tell_unknown
+from halfstep.data.table import CellsHere, pattern_from_saved
+from halfstep.engine.here import tell_unknown
 from halfstep.engine.local import thread_count
 from halfstep.errors import check_number, one_of
 from halfstep.models import recommend
@@ -121,7 +121,7 @@ class BayesMF(BaseEstimator):
         sample_weight : (N,) how often each pair counts, >= 0, whole numbers for "probit"; None is 1 for all.
         """
         self._check_parameters()
-        given = CellsHere.of(read_pairs(X, y, sample_weight, self._loss(), SIDES, dtype=np.float64))
+        given = read_pairs(X, y, sample_weight, self._loss(), SIDES, dtype=np.float64)
         fit = sample(given, self._plan(given), self.verbose)
         r_hat = fit.diagnostics["r_hat"]
         if r_hat > WORST_R_HAT:
@@ -331,15 +331,16 @@ class BayesMF(BaseEstimator):
         files.save(path, "BayesMF", params, arrays, meta, {"user": fit.ids[0], "item": fit.ids[1]})
 
     @classmethod
-    def _from_saved(cls, saved: Saved) -> Self:
+    def from_saved(cls, saved: Saved) -> Self:
+        """The model that a file holds; `halfstep.load` calls it."""
         model, table, meta = cls(**saved.params), pattern_from_saved(saved), saved.meta
         columns = RatingColumns(int(meta["rank"]), True, True)
-        n, m, d, f = len(table.users), len(table.items), columns.d, columns.rank + 1
+        n, m, d, f = len(table.ids[0]), len(table.ids[1]), columns.d, columns.rank + 1
         users = saved.array("users", (None, n, d))
         k = len(users)
         model.fitted_ = DrawnFit(
-            (table.users, table.items),
-            table.observations,
+            table.ids,
+            table.cells,
             columns,
             users,
             saved.array("items", (k, m, d)),

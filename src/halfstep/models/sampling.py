@@ -30,7 +30,7 @@ from halfstep.core.draw import (
 )
 from halfstep.core.initial import random_rows
 from halfstep.core.loop import Record
-from halfstep.engine.here import CellsHere
+from halfstep.data.table import CellsHere
 from halfstep.models.drawn import DrawnFit
 from halfstep.models.ratings import RatingColumns
 
