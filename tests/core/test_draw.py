@@ -8,11 +8,11 @@ from halfstep.core.cells import Observations
 from halfstep.core.draw import (
     Cells,
     Columns,
+    Draw,
     Gaussian,
     Prior,
     Probit,
     Sampler,
-    State,
     Student,
     effective_size,
     split_r_hat,
@@ -39,7 +39,7 @@ def from_prior(likelihood, rng):
     alpha = 1.0 if likelihood == "probit" else rng.gamma(PRIOR.shape, 1 / PRIOR.rate)
     users, items = rng.integers(0, N, CELLS), rng.integers(0, M, CELLS)
     cells = Cells.of(Observations.from_cells(users, items, (N, M), np.zeros(CELLS), 1.0, dtype=np.float64))
-    return State(rows, mean, precision, alpha), cells
+    return Draw(rows, mean, precision, alpha), cells
 
 
 def redraw(likelihood, state, cells, rng):
@@ -102,7 +102,7 @@ def test_threads_change_no_bit_and_seeds_change_all():
 
     def run(seed, n_threads, likelihood):
         cells = Cells.of(Observations.from_cells(np.arange(30) % N, np.arange(30) % M, (N, M), np.sin(np.arange(30.0))))
-        state = State([rows.astype(np.float32) for rows in start.rows], [*start.mean], [*start.precision], 1.0)
+        state = Draw([rows.astype(np.float32) for rows in start.rows], [*start.mean], [*start.precision], 1.0)
         sampler = Sampler(cells, COLUMNS, likelihood, PRIOR, seed, n_threads)
         for number in range(5):
             sampler.sweep(state, number)

@@ -48,7 +48,7 @@ class Columns:
 
 
 @dataclass
-class State:
+class Draw:
     """One draw of everything: rows (n, d) of both sides, means and precisions (f,) of their free columns, noise."""
 
     rows: list[NDArray[Any]]
@@ -175,7 +175,7 @@ class Sampler:
     seed: int
     n_threads: int = 1
 
-    def sweep(self, state: State, number: int) -> Floats:
+    def sweep(self, state: Draw, number: int) -> Floats:
         """One sweep in place; returns the scores (N,) of the new rows, intercept included."""
         rng = generator(self.seed, number)
         for side in (0, 1):
@@ -196,7 +196,7 @@ class Sampler:
         state.alpha = self.likelihood.draw(self.cells, z, state.alpha, rng, self.prior)
         return z
 
-    def draw_hyper(self, state: State, side: int, rng: np.random.Generator) -> None:
+    def draw_hyper(self, state: Draw, side: int, rng: np.random.Generator) -> None:
         """Mean and precision of every free column, given the rows: normal, then gamma."""
         start, stop = self.columns.free[side]
         rows = state.rows[side][:, start:stop].astype(np.float64)
@@ -210,7 +210,7 @@ class Sampler:
             self.prior.rate + squares / 2
         )
 
-    def draw_intercept(self, state: State, z: Floats, rng: np.random.Generator) -> float:
+    def draw_intercept(self, state: Draw, z: Floats, rng: np.random.Generator) -> float:
         """The intercept given all else; returns how far it moved."""
         w = state.alpha * self.cells.weights
         column = state.rows[1][:, self.columns.constant]
@@ -219,7 +219,7 @@ class Sampler:
         column[:] = pull / held + rng.standard_normal() / np.sqrt(held)
         return float(column[0]) - now
 
-    def move_means(self, state: State, rng: np.random.Generator) -> None:
+    def move_means(self, state: Draw, rng: np.random.Generator) -> None:
         """What all biases of a side share goes between them and the intercept; no score changes, mixing gets better."""
         constant = state.rows[1][:, self.columns.constant]
         for side in (0, 1):
@@ -231,7 +231,7 @@ class Sampler:
             bias -= bias.dtype.type(shift)
             constant += constant.dtype.type(shift)
 
-    def move_scale(self, state: State, side: int, z: Floats, rng: np.random.Generator) -> Floats:
+    def move_scale(self, state: Draw, side: int, z: Floats, rng: np.random.Generator) -> Floats:
         """All factors of a side times one number, about their means, and precisions with them; returns the change of z.
 
         Precisions given rows hardly move, nor do rows given precisions; together they go far in one step. The number
@@ -257,13 +257,13 @@ class Sampler:
         state.precision[side][places] = lam / times**2
         return np.asarray((times - 1) * x)
 
-    def scores(self, state: State) -> Floats:
+    def scores(self, state: Draw) -> Floats:
         own, other = state.rows
         return np.asarray(_core.pair_scores(own, other, *self.cells.places, n_threads=self.n_threads), np.float64)
 
 
 def draw_rows(
-    state: State,
+    state: Draw,
     side: int,
     columns: Columns,
     cells: tuple[Observations, Values, Values],

@@ -28,7 +28,7 @@ class Pairs(NamedTuple):
     items: NDArray[np.int64]
 
 
-class Scores(NamedTuple):
+class DrawnScores(NamedTuple):
     """Scores of pairs under every kept draw, (K, N), what unknown ids add to their variance, and noise variances."""
 
     z: Floats
@@ -99,7 +99,7 @@ class DrawnFit:
         row[slice(*self.free[side])] = self.hyper[side, 0, k]
         return row
 
-    def scores(self, pairs: Pairs, n_threads: int) -> Scores:
+    def scores(self, pairs: Pairs, n_threads: int) -> DrawnScores:
         """Scores of pairs, in units of the sampler."""
         n, m = len(pairs.users), self.n_draws
         z, extra, noise = np.empty((m, n)), np.zeros((m, n)), np.empty((m, n))
@@ -114,13 +114,13 @@ class DrawnFit:
                 met = sides[1 - side][places[1 - side][new[side]], start:stop].astype(np.float64)
                 extra[k, new[side]] += met**2 @ (1 / self.hyper[side, 1, k])
             noise[k] = 1 / (self.alphas[k] * np.append(self.noise[k], 0.5)[pairs.users])
-        return Scores(z + shift[0] + shift[1], extra, noise)
+        return DrawnScores(z + shift[0] + shift[1], extra, noise)
 
     @property
     def _rows(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         return self.users, self.items
 
-    def in_blocks(self, pairs: Pairs, n_threads: int) -> Iterator[tuple[slice, Scores]]:
+    def in_blocks(self, pairs: Pairs, n_threads: int) -> Iterator[tuple[slice, DrawnScores]]:
         """Scores of many pairs, some at a time."""
         for start in range(0, len(pairs.users), BLOCK):
             block = slice(start, start + BLOCK)
@@ -131,7 +131,7 @@ class DrawnFit:
         return np.clip(self.unit[0] + self.unit[1] * z, *self.bounds)
 
 
-def quantile(scores: Scores, share: float, nu: float | None) -> Floats:
+def quantile(scores: DrawnScores, share: float, nu: float | None) -> Floats:
     """(N,): below it lies that share of what the draws expect with their noise; normal, or t with `nu` degrees."""
     law: Callable[[Floats], Any] = ndtr if nu is None else lambda x: stdtr(nu, x)
     spread = np.sqrt(scores.noise + scores.extra)

@@ -16,12 +16,12 @@ from halfstep.core.cells import Observations
 from halfstep.core.draw import (
     Cells,
     Columns,
+    Draw,
     Gaussian,
     Likelihood,
     Prior,
     Probit,
     Sampler,
-    State,
     Student,
     draw_rows,
     effective_size,
@@ -78,25 +78,25 @@ class _Kept:
     """Draws kept so far, and sums over all draws of what is the same in every one: biases and intercept."""
 
     columns: Columns
-    states: list[State] = field(default_factory=list)
+    states: list[Draw] = field(default_factory=list)
     noise: list[Floats] = field(default_factory=list)
     sums: list[Floats] | None = None
     total: int = 0
 
-    def main_effects(self, state: State) -> list[Floats]:
+    def main_effects(self, state: Draw) -> list[Floats]:
         """Biases of users; biases of items with the intercept."""
         (users, items), (left, right) = state.rows, self.columns.bias
         constant = items[:, self.columns.constant].astype(np.float64)
         return [users[:, left].astype(np.float64), items[:, right] + constant]
 
-    def count(self, state: State) -> None:
+    def count(self, state: Draw) -> None:
         effects = self.main_effects(state)
         self.sums = effects if self.sums is None else [a + b for a, b in zip(self.sums, effects, strict=True)]
         self.total += 1
 
-    def keep(self, state: State, by_row: Floats | None) -> None:
+    def keep(self, state: Draw, by_row: Floats | None) -> None:
         rows = [side.copy() for side in state.rows]
-        self.states.append(State(rows, [*state.mean], [*state.precision], state.alpha))
+        self.states.append(Draw(rows, [*state.mean], [*state.precision], state.alpha))
         self.noise.append(np.ones(len(rows[0])) if by_row is None else by_row)
 
     @property
@@ -107,7 +107,7 @@ class _Kept:
         return self.sums[0] / self.total - kept[0], self.sums[1] / self.total - kept[1]
 
 
-def start_state(cells: Cells, columns: RatingColumns, seed: int) -> State:
+def start_state(cells: Cells, columns: RatingColumns, seed: int) -> Draw:
     """Damped biases about the mean of the targets, which the intercept takes, and small random factors."""
     n, m = cells.by_row.shape
     places, sizes = cells.places, (n, m)
@@ -128,7 +128,7 @@ def start_state(cells: Cells, columns: RatingColumns, seed: int) -> State:
     residual = cells.targets - constant - biases[0][places[0]] - biases[1][places[1]]
     alpha = 1 / max(float(np.average(residual**2, weights=cells.given)), 1e-6)
     f = columns.rank + 1
-    return State(rows, [np.zeros(f), np.zeros(f)], [np.full(f, START**-2), np.full(f, START**-2)], alpha)
+    return Draw(rows, [np.zeros(f), np.zeros(f)], [np.full(f, START**-2), np.full(f, START**-2)], alpha)
 
 
 def sample(given: CellsHere, plan: Plan, verbose: int) -> DrawnFit:
@@ -201,9 +201,7 @@ def in_units(
     return cells, unit, bounds
 
 
-def _record(
-    sampler: Sampler, state: State, z: Floats, unit: tuple[float, float], number: int, seconds: float
-) -> Record:
+def _record(sampler: Sampler, state: Draw, z: Floats, unit: tuple[float, float], number: int, seconds: float) -> Record:
     cells = sampler.cells
     error = float(np.average((cells.targets - z) ** 2, weights=cells.given))
     return {
@@ -223,7 +221,7 @@ def draw_new_users(fit: DrawnFit, given: Observations, likelihood: str, nu: floa
     drawn = np.empty((fit.n_draws, n, fit.columns.d), np.float32)
     for k in range(fit.n_draws):
         own = np.repeat(fit.average(0, k)[None], n, axis=0)
-        state = State([own, fit.items[k]], [*fit.hyper[:, 0, k]], [*fit.hyper[:, 1, k]], float(fit.alphas[k]))
+        state = Draw([own, fit.items[k]], [*fit.hyper[:, 0, k]], [*fit.hyper[:, 1, k]], float(fit.alphas[k]))
         law, alpha = make_likelihood(likelihood, nu, cells), state.alpha
         work = Cells(cells.by_row, cells.targets, cells.given, cells.given)
         sampler = Sampler(work, columns, law, Prior(), fit.seed, n_threads)
