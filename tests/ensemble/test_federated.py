@@ -54,7 +54,7 @@ def test_what_travels_has_no_instances():
     ("parameters", "message"),
     [
         ({}, "solver='als' or rho=1"),
-        ({"rho": 1.0}, "shrinkage as a finite number"),
+        ({"rho": 1.0, "shrinkage": "auto"}, "shrinkage as a finite number"),
         ({"rho": 1.0, "shrinkage": 1.0}, "calibrate=False"),
         ({"rho": 1.0, "shrinkage": 1.0, "calibrate": False, "confidence": "calibration"}, "one instance at a time"),
     ],

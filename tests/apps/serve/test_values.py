@@ -163,7 +163,7 @@ def test_three_classes(tmp_path: Path) -> None:
     P = rng.dirichlet(np.ones(3), (90, 5)) + 1.5 * np.eye(3)[truth][:, None, :]
     P /= P.sum(axis=2, keepdims=True)
     y = np.where(np.arange(90) < 30, truth, -1)
-    model = CFEnsemble(rank=2, random_state=0, n_threads=1).fit(P, y)
+    model = CFEnsemble(rank=2, clip=0.01, random_state=0, n_threads=1).fit(P, y)
     model.save(tmp_path / "model.safetensors")
     with TestClient(create_app(tmp_path / "model.safetensors")) as client:
         one = client.get("/instance", params={"number": 40}).json()
