@@ -139,7 +139,7 @@ class WALS(ShownRecommender, FactorModel[ImplicitFit]):
         columns = {"user": user, "item": item, "weight": weight}
         given = engine.read(X, columns, dtype=dtype, splits=self._loss().is_quadratic)
         weighed = given.weighed(self._scheme(), None, dtype)
-        chosen = self._chosen(weighed.cells.shape, given.n_rows)
+        chosen = self._chosen(weighed.cells.shape, len(weighed.cells))
         problem = chosen.problem(weighed.cells, self._loss())
         best: tuple[Outcome, Session] | None = None
         for start, order in self._starts(engine, weighed, chosen.rank):
