@@ -112,6 +112,17 @@ def test_eigenvalues_of_a_gram_matrix_are_never_negative():
     assert_allclose(vectors * values @ vectors.T, x.T @ x, atol=1e-12)
 
 
+def test_the_sign_of_an_eigenvector_does_not_follow_from_rounding():
+    """A sign of LAPACK's own choice made a fit on Spark end with a column turned round."""
+    x = np.random.default_rng(0).normal(size=(200, 8)) * np.arange(1, 9)
+    _, expected = symmetric_eigen(x.T @ x)
+    for seed in range(20):
+        noise = np.random.default_rng(seed).normal(size=(8, 8)) * 1e-9
+        _, vectors = symmetric_eigen(x.T @ x + noise + noise.T)
+        assert_allclose(vectors, expected, atol=1e-6)
+    assert (expected.max(axis=0) >= -expected.min(axis=0)).all()
+
+
 def test_thread_count():
     assert thread_count(3) == 3
     assert 1 <= thread_count(None) <= (os.cpu_count() or 1)

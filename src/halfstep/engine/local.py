@@ -188,6 +188,11 @@ def gram_matrix(factors: NDArray[Any], n_threads: int) -> NDArray[np.float64]:
 
 @one_blas_thread
 def symmetric_eigen(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Eigenvalues (>= 0) and eigenvectors of a Gram matrix, on one BLAS thread."""
+    """Eigenvalues (>= 0) and eigenvectors of a Gram matrix, on one BLAS thread.
+
+    The largest entry of an eigenvector is positive: LAPACK's sign follows from rounding, and so would differ
+    between engines that sum the same rows in another order.
+    """
     values, vectors = np.linalg.eigh(matrix)
-    return np.maximum(values, 0.0), vectors
+    largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0)
+    return np.maximum(values, 0.0), vectors * np.where(largest < 0, -1.0, 1.0)
