@@ -1,7 +1,7 @@
 """Baselines that fuse the predictions of many classifiers, all with one interface. Names only."""
 
 from halfstep.ensemble.baselines.averages import BestSingle, BiasAdjustedMean, Mean, WeightedMean
-from halfstep.ensemble.baselines.base import FusionClassifier
+from halfstep.ensemble.baselines.base import FusionBaseline
 from halfstep.ensemble.baselines.dawid_skene import DawidSkene
 from halfstep.ensemble.baselines.selection import GreedySelection
 from halfstep.ensemble.baselines.spectral import SpectralMetaLearner
@@ -11,7 +11,7 @@ __all__ = [
     "BestSingle",
     "BiasAdjustedMean",
     "DawidSkene",
-    "FusionClassifier",
+    "FusionBaseline",
     "GreedySelection",
     "LogisticStacking",
     "Mean",

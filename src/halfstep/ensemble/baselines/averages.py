@@ -11,7 +11,7 @@ import numpy as np
 
 from halfstep.core.arrays import Codes, Floats
 from halfstep.core.fitted import FromFit
-from halfstep.ensemble.baselines.base import FusionClassifier, row_mean
+from halfstep.ensemble.baselines.base import FusionBaseline, row_mean
 from halfstep.ensemble.baselines.impute import Additive
 from halfstep.ensemble.predictions import CLIP, Predictions, expit
 from halfstep.errors import one_of
@@ -28,7 +28,7 @@ class WeightedRule:
         return row_mean(np.nan_to_num(data.P), data.observed * self.weights, self.fallback)
 
 
-class Mean(FusionClassifier):
+class Mean(FusionBaseline):
     """The mean of the observed predictions of an instance. Needs no labels.
 
     An instance without predictions gets the mean over all instances (`average_`).
@@ -53,7 +53,7 @@ class AdditiveRule:
 
 
 @dataclass(eq=False, repr=False)
-class BiasAdjustedMean(FusionClassifier):
+class BiasAdjustedMean(FusionBaseline):
     """The mean logit without each classifier's bias: sigmoid(mean_j(logit p_ij - b_j)). Needs no labels.
 
     Biases come from the cells where classifiers overlap: least squares of logit p_ij = a_i + b_j over
@@ -76,7 +76,7 @@ class BiasAdjustedMean(FusionClassifier):
 
 
 @dataclass(eq=False, repr=False)
-class WeightedMean(FusionClassifier):
+class WeightedMean(FusionBaseline):
     """A mean weighted by skill on labelled instances: w_j = max(1 - Brier_j / Brier_0, floor).
 
     Brier_0 = q (1 - q) is that of the constant q, the share of positives among the labelled. Brier_j counts
@@ -111,7 +111,7 @@ class RankedRule:
 
 
 @dataclass(eq=False, repr=False)
-class BestSingle(FusionClassifier):
+class BestSingle(FusionBaseline):
     """The classifier with the lowest loss on labelled instances; where it is missing, the next best.
 
     `metric` is "log_loss" (clipped) or "brier". Losses are smoothed as in `WeightedMean`, so a classifier

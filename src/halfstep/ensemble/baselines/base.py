@@ -36,7 +36,7 @@ class FusionFit:
     positive: Floats
 
 
-class FusionClassifier(ClassifierMixin, BaseEstimator, ABC):
+class FusionBaseline(ClassifierMixin, BaseEstimator, ABC):
     """Fuses predictions P (n instances, m classifiers), NaN where missing, into one probability per instance.
 
     `fit(P, y)` is transductive: it sees all instances, labelled or not. Afterwards `predict_proba()` is

@@ -8,7 +8,7 @@ import numpy as np
 
 from halfstep.core.arrays import Floats
 from halfstep.core.fitted import FromFit
-from halfstep.ensemble.baselines.base import FusionClassifier
+from halfstep.ensemble.baselines.base import FusionBaseline
 from halfstep.ensemble.predictions import Predictions, expit
 from halfstep.errors import check_number
 
@@ -44,7 +44,7 @@ class ConfusionRule:
 
 
 @dataclass(eq=False, repr=False)
-class DawidSkene(FusionClassifier):
+class DawidSkene(FusionBaseline):
     """EM for p(votes) = prod_i sum_c pi_c prod_{j observed} confusion_j[c, vote_ij].
 
     Votes are p >= `threshold`. Labelled instances have their true class given throughout (gold labels); with

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from halfstep.core.arrays import Floats
 from halfstep.core.fitted import FromFit
-from halfstep.ensemble.baselines.base import FusionClassifier
+from halfstep.ensemble.baselines.base import FusionBaseline
 from halfstep.ensemble.baselines.impute import FilledLogits
 from halfstep.ensemble.predictions import CLIP, Predictions, expit
 from halfstep.errors import one_of
@@ -29,7 +29,7 @@ class PickedRule:
 
 
 @dataclass(eq=False, repr=False)
-class GreedySelection(FusionClassifier):
+class GreedySelection(FusionBaseline):
     """Caruana's forward selection: add, with replacement, the classifier that lowers the loss of the mean most.
 
     Each of `bags` runs sees a random `bag_fraction` of the classifiers, starts from its `initial` best, adds

@@ -11,7 +11,7 @@ import numpy as np
 
 from halfstep.core.arrays import Floats
 from halfstep.core.fitted import FromFit
-from halfstep.ensemble.baselines.base import FusionClassifier, row_mean
+from halfstep.ensemble.baselines.base import FusionBaseline, row_mean
 from halfstep.ensemble.predictions import Predictions
 from halfstep.errors import one_of
 
@@ -35,7 +35,7 @@ class VotingRule:
 
 
 @dataclass(eq=False, repr=False)
-class SpectralMetaLearner(FusionClassifier):
+class SpectralMetaLearner(FusionBaseline):
     """Parisi et al.: if errors are independent given the class, votes have a rank-one covariance off the diagonal.
 
     Votes are z = sign(p - 1/2) ("hard") or 2p - 1 ("soft"). `weights_` v minimises

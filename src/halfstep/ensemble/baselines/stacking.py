@@ -15,7 +15,7 @@ from sklearn.model_selection import StratifiedKFold
 from halfstep.core.arrays import Codes, Floats
 from halfstep.core.fitted import FromFit
 from halfstep.core.logistic import STRENGTHS, choose_shrunken, fit_shrunken
-from halfstep.ensemble.baselines.base import FusionClassifier
+from halfstep.ensemble.baselines.base import FusionBaseline
 from halfstep.ensemble.baselines.impute import FilledLogits
 from halfstep.ensemble.predictions import CLIP, Predictions, expit
 
@@ -34,7 +34,7 @@ class StackedRule:
 
 
 @dataclass(eq=False, repr=False)
-class LogisticStacking(FusionClassifier):
+class LogisticStacking(FusionBaseline):
     """L2 logistic regression on the logits: sigmoid(b0 + sum_j w_j logit p_ij), penalty |w|^2 / (2 C).
 
     `impute` fills missing logits ("column_mean" or "bias_adjusted"); `class_weight` is scikit-learn's.
@@ -71,7 +71,7 @@ class ShrunkenRule:
 
 
 @dataclass(eq=False, repr=False)
-class ShrunkenStacking(FusionClassifier):
+class ShrunkenStacking(FusionBaseline):
     """Stacking drawn to the mean logit s_i: sigmoid(b0 + b1 s_i + sum_j w_j (logit p_ij - s_i)).
 
     Only the deviations w are penalised, by `strength / 2 * |w|^2`; b0 and b1 are free. The strength is
