@@ -12,10 +12,13 @@ from halfstep.ensemble.baselines import (
     WeightedMean,
 )
 from halfstep.models.baselines import ItemKNN, Popularity
+from halfstep.models.rating_baselines import Biases, Constant
 
 __all__ = [
     "BestSingle",
     "BiasAdjustedMean",
+    "Biases",
+    "Constant",
     "DawidSkene",
     "GreedySelection",
     "ItemKNN",

@@ -15,6 +15,8 @@ ESTIMATORS: dict[str, str] = {
     "WALS": "halfstep.models.wals:WALS",
     "PLQMF": "halfstep.models.plqmf:PLQMF",
     "BayesMF": "halfstep.models.bayes:BayesMF",
+    "Constant": "halfstep.models.rating_baselines:Constant",
+    "Biases": "halfstep.models.rating_baselines:Biases",
     "CFEnsemble": "halfstep.ensemble:CFEnsemble",
     "CFEnsembleCV": "halfstep.ensemble:CFEnsembleCV",
 }

@@ -396,3 +396,33 @@ def test_bad_parameters_are_named(make, message):
 def test_tables_that_break_the_contract_are_refused(breaks, coefficients, message):
     with pytest.raises(ValueError, match=message):
         pieces.check_table(np.array(breaks, dtype=float), np.array(coefficients, dtype=float))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("huber:0.5", losses.Huber(0.5)),
+        ("Quantile:q=0.9", losses.Quantile(0.9)),
+        ("pinball:.1", losses.Quantile(0.1)),
+        ("epsilon-insensitive: 2", losses.EpsilonInsensitive(2.0)),
+    ],
+)
+def test_parameters_may_follow_a_name(text, expected):
+    assert losses.get(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("huber:x", "loss='huber:x': 'x' is not a number; write for example 'huber:delta=0.5'"),
+        ("huber:", "loss='huber:': '' is not a number"),
+        ("huber:1,2", "gives 2 parameters; 'huber' takes delta"),
+        ("squared:1", "'squared' takes no parameters"),
+        ("huber:detla=1", "parameter of loss 'huber'='detla' is not known.*Did you mean 'delta'"),
+        ("hubr:1", "loss='hubr' is not known.*Did you mean 'huber'"),
+        ("quantile:9", "q"),
+    ],
+)
+def test_wrong_parameters_in_text_are_named(text, message):
+    with pytest.raises(ValueError, match=message):
+        losses.get(text)

@@ -103,21 +103,49 @@ NAMES: dict[str, type[Loss]] = {loss.name: loss for loss in _OWN} | _ELSEWHERE
 def get(loss: str | Mapping[str, Any] | Loss) -> Loss:
     """A loss from its name ("huber"), from name and parameters ({"name": "huber", "delta": 2.0}), or itself.
 
-    Case, spaces and dashes do not matter: "Squared Hinge" is "squared_hinge".
+    Parameters may follow a name as text, in their order or by name: "huber:2", "quantile:q=0.9". Case, spaces and
+    dashes do not matter: "Squared Hinge" is "squared_hinge".
     """
     if isinstance(loss, Loss):
         return loss
-    parameters = dict(loss) if isinstance(loss, Mapping) else {"name": loss}
+    parameters = dict(loss) if isinstance(loss, Mapping) else _from_text(loss) if isinstance(loss, str) else {}
     given = parameters.pop("name", None)
     if not isinstance(given, str):
         raise TypeError(
             f"loss={loss!r} is not a loss; give a name such as 'absolute', a dict with 'name' and "
             "parameters, or a Loss object such as Huber(2.0)"
         )
-    name = given.strip().lower().replace(" ", "_").replace("-", "_")
+    name = _key(given)
     one_of("loss", name, NAMES)
     factory = NAMES[name]
     accepted = [field.name for field in fields(factory)]  # type: ignore[arg-type]
     for parameter in parameters:
         one_of(f"parameter of loss {name!r}", parameter, accepted)
     return factory(**parameters)
+
+
+def _from_text(text: str) -> dict[str, Any]:
+    """Name and parameters of "name:value" or "name:parameter=value,..."; all parameters are numbers."""
+    name, colon, given = text.partition(":")
+    parameters: dict[str, Any] = {"name": name}
+    key = _key(name)
+    if not colon or key not in NAMES:
+        return parameters
+    accepted = [field.name for field in fields(NAMES[key])]  # type: ignore[arg-type]
+    parts = given.split(",")
+    if len(parts) > len(accepted):
+        takes = f"takes {', '.join(accepted)}" if accepted else "takes no parameters"
+        raise ValueError(f"loss={text!r} gives {len(parts)} parameters; {key!r} {takes}.")
+    for place, part in enumerate(parts):
+        parameter, equals, value = part.rpartition("=")
+        try:
+            number = float(value)
+        except ValueError:
+            like = f"{key}:{accepted[place]}=0.5"
+            raise ValueError(f"loss={text!r}: {value!r} is not a number; write for example {like!r}.") from None
+        parameters[parameter.strip() if equals else accepted[place]] = number
+    return parameters
+
+
+def _key(name: str) -> str:
+    return name.strip().lower().replace(" ", "_").replace("-", "_")
