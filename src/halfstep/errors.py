@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -24,6 +25,14 @@ class UnknownIdError(KeyError):
 
 class UnknownIdWarning(UserWarning):
     """Ids that a fit has not seen, answered by what is known of the rest."""
+
+
+def level_of_caller() -> int:
+    """The `stacklevel` at which a warning names the line of whoever called into halfstep, however deep it arises."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 class RowError(ArithmeticError):

@@ -88,6 +88,15 @@ class Side:
     def columns(self, d: int) -> tuple[int, int]:
         return self.free if self.free is not None else (0, d)
 
+    def take(self, rows: NDArray[np.int64]) -> Side:
+        """The same for some of the rows."""
+        penalty, prior = self.penalty, self.prior
+        return replace(
+            self,
+            penalty=penalty[rows] if isinstance(penalty, np.ndarray) and len(penalty) > 1 else penalty,
+            prior=prior[rows] if prior is not None and len(prior) > 1 else prior,
+        )
+
     def is_plain(self, d: int) -> bool:
         """Whether every column is solved, held at zero and free to take any sign."""
         return self.columns(d) == (0, d) and self.nonnegative is None and self.prior is None

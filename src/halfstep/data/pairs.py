@@ -1,7 +1,11 @@
-"""Pairs with values, of any kind, into cells: ids numbered, targets as the loss wants them, weights checked."""
+"""Pairs with values, of any kind, into cells: ids numbered, targets as the loss wants them, weights checked.
+
+Merged with more of them, and as tensors of a model file. Knows no models.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from halfstep.core.cells import Observations
 from halfstep.core.losses import Loss
+from halfstep.data.files import ModelFileError, Saved
 from halfstep.data.frames import pairs_from
 from halfstep.data.ids import Index, encode
-from halfstep.data.table import CellsHere
+from halfstep.data.table import CellsHere, pattern_from_saved
 
 
 def read_pairs(
@@ -41,6 +46,49 @@ def read_pairs(
     same_length("y", targets, len(rows))
     cells = Observations.from_cells(rows, columns, shape, targets, weights, dtype=dtype)
     return CellsHere(cells, (own, other), total_weight=float(weights.sum()), classes=classes)
+
+
+def merge_pairs(old: CellsHere, new: CellsHere, dtype: Any) -> CellsHere:
+    """Old pairs and new ones over all ids, new ids appended; what was known of a pair gives way to what is new."""
+    if not isinstance(old.cells.targets, np.ndarray) and np.isnan(old.cells.targets):
+        raise ValueError(
+            "this model comes from a file that does not hold the values of its pairs (they are kept since the second "
+            "edition); call fit with all pairs."
+        )
+    own, other = (a.extend(b.ids) for a, b in zip(old.ids, new.ids, strict=True))
+    shape = len(own), len(other)
+    parts = []
+    for given in (old, new):
+        cells, n = given.cells, len(given.cells)
+        rows = own.positions(given.ids[0].ids)[np.repeat(np.arange(cells.shape[0]), cells.counts)]
+        columns = other.positions(given.ids[1].ids)[cells.indices]
+        values = [np.broadcast_to(np.asarray(v, np.float64), n) for v in (cells.targets, cells.weights)]
+        parts.append([rows, columns, *values])
+    before, after = (part[0] * shape[1] + part[1] for part in parts)
+    stays = ~np.isin(before, after)
+    rows, columns, t, w = (np.concatenate([a[stays], b]) for a, b in zip(*parts, strict=True))
+    cells = Observations.from_cells(rows, columns, shape, t, w, dtype=dtype)
+    return CellsHere(cells, (own, other), total_weight=float(w.sum()), classes=old.classes)
+
+
+def pairs_to_arrays(cells: Observations, dtype: Any) -> dict[str, NDArray[Any]]:
+    """Cells with their values as tensors of a model file."""
+    values = {name: np.atleast_1d(np.asarray(getattr(cells, name), dtype)) for name in ("targets", "weights")}
+    return {"indptr": cells.indptr, "indices": cells.indices, **values}
+
+
+def pairs_from_saved(saved: Saved) -> CellsHere:
+    """The cells that `pairs_to_arrays` took apart; a file that holds no values has targets of NaN."""
+    which = pattern_from_saved(saved)
+    if "targets" not in saved.arrays:
+        return replace(which, cells=replace(which.cells, targets=float("nan")))
+    values: dict[str, Any] = {}
+    for name in ("targets", "weights"):
+        array = saved.array(name, (None,))
+        if len(array) not in (1, len(which.cells)):
+            raise ModelFileError(f"{saved.path}: it has {len(array)} {name} for {len(which.cells)} pairs")
+        values[name] = float(array[0]) if len(array) == 1 else array
+    return replace(which, cells=replace(which.cells, **values))
 
 
 def checked_weights(given: ArrayLike | None, n: int) -> NDArray[np.float64]:

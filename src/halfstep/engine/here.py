@@ -27,7 +27,7 @@ from halfstep.data.table import CellsHere, Labels, read_table
 from halfstep.engine.instances import Arrays, Frame, Read, only_here
 from halfstep.engine.local import LocalSession, gram_matrix, solve_rows, thread_count
 from halfstep.engine.protocol import Array, Cut, Decode, Start
-from halfstep.errors import UnknownIdError, UnknownIdWarning, one_of
+from halfstep.errors import UnknownIdError, UnknownIdWarning, level_of_caller, one_of
 
 
 class Apart(NamedTuple):
@@ -203,7 +203,7 @@ def tell_unknown(found: Sequence[NDArray[np.int64]], ids: tuple[Index, Index], u
             f"{' and '.join(missing)} among {len(found[0])} pairs were not in the fit; they are answered by "
             "what is known of the rest. unknown='error' refuses them.",
             UnknownIdWarning,
-            stacklevel=5,
+            stacklevel=level_of_caller(),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -18,15 +18,24 @@ from halfstep.core.loop import Callback, Record, Session, measure
 from halfstep.core.losses.constant import best_constant
 from halfstep.core.problem import scaled_penalty
 from halfstep.data.files import Saved
-from halfstep.data.pairs import checked_weights, same_length
-from halfstep.data.table import CellsHere, pattern_from_saved
-from halfstep.engine import Outcome, Problem, Solver
+from halfstep.data.pairs import (
+    checked_weights,
+    merge_pairs,
+    pairs_from_saved,
+    pairs_to_arrays,
+    read_pairs,
+    same_length,
+)
+from halfstep.data.table import CellsHere
+from halfstep.engine import LocalEngine, Outcome, Problem, Solver
+from halfstep.engine.here import RowsHere
 from halfstep.engine.protocol import Engine, KeptSide
 from halfstep.errors import check_number
 from halfstep.figures.shown import ShownRatings
 from halfstep.models.answers import Ranking
 from halfstep.models.factor import SIDES, FactorModel
-from halfstep.models.fitted import FactorFit
+from halfstep.models.more import grown, solve_touched, touched
+from halfstep.models.rating_fit import TENSORS, RatingFit
 from halfstep.models.rating_penalty import RatingPenalty, bias_penalties, given_penalty, learn_penalty
 from halfstep.models.ratings import FIRST_GAP, LAST_GAP, RatingColumns, RatingStart
 
@@ -34,46 +43,6 @@ Floats = NDArray[np.float64]
 
 SAMPLE = 4_000_000
 """Pairs that a cluster sends here to learn the penalty from; on one machine all are looked at."""
-
-
-@dataclass(frozen=True, eq=False)
-class RatingFit(FactorFit):
-    """Rows with intercept and biases in them, the penalty, and the two classes of losses that have them."""
-
-    columns: RatingColumns
-    penalty: RatingPenalty
-    classes: NDArray[Any] | None = None
-
-    def factors(self, side: int) -> Any:
-        return self.kept.sides[side].factors(self.columns)
-
-    def bias(self, side: int) -> NDArray[Any]:
-        rows, (column, times) = self.rows[side], self.columns.bias(side) or (0, 0.0)
-        return np.asarray(rows[:, column] * rows.dtype.type(times))
-
-    @property
-    def user_bias(self) -> NDArray[Any]:
-        return self.bias(0)
-
-    @property
-    def item_bias(self) -> NDArray[Any]:
-        return self.bias(1)
-
-    @property
-    def intercept(self) -> float:
-        return float(self.rows[1][0, self.columns.constant]) if self.columns.intercept else 0.0
-
-    @property
-    def C(self) -> float:
-        return self.penalty.in_words(*self.kept.shape)[0]
-
-    @property
-    def rho(self) -> float:
-        return self.penalty.in_words(*self.kept.shape)[1]
-
-    @property
-    def n_features(self) -> int:
-        return 2
 
 
 def _is_logistic(model: PLQMF) -> bool:
@@ -167,8 +136,8 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
     C_ = FromFit[float]("C")
     rho_ = FromFit[float]("rho")
     _kind = "PLQMF"
-    _tensors = ("user_rows", "item_rows")
-    _saved_table = staticmethod(pattern_from_saved)
+    _tensors = TENSORS
+    _saved_table = staticmethod(pairs_from_saved)
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -204,7 +173,7 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
             self._rank(given), bool(self.biases), bool(self.intercept), penalty.pins if self.biases else (1.0, 1.0)
         )
         C, _ = penalty.in_words(*given.cells.shape)
-        problem = self._problem(given.cells, columns, penalty)
+        problem = self._problem(given.cells, columns, penalty, loss)
         solver = Solver(tolerance=self.row_tol) if self.row_tol else Solver(tolerance=FIRST_GAP, settled=LAST_GAP)
         scale = float(self.init_scale) * penalty.spread**0.5
         best: tuple[Outcome, Session] | None = None
@@ -215,7 +184,7 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
             if best is None or outcome.objective < best[0].objective:
                 best = outcome, session
         assert best is not None
-        self.fitted_ = RatingFit(engine.keep(given, best[1]), best[0], columns, penalty, given.classes)
+        self.fitted_ = RatingFit(engine.keep(given, best[1]), best[0], columns, penalty, loss, given.classes)
         return self
 
     def _learned(self, given: Any, loss: losses.Loss, seed: int) -> tuple[RatingPenalty, float]:
@@ -253,6 +222,33 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
             )
         return int(self.rank)
 
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Take in new pairs, new users and new items without a whole refit; the first call is `fit`.
+
+        X, y, sample_weight : as in `fit`. What was known of a pair of X gives way to what X says of it; a pair that
+        occurs twice in X counts twice. Then the rows of the users and items that occur in X are solved exactly against
+        everything else, twice, users last. All other rows stay as they are, and so do the intercept, the penalties, the
+        classes and whatever else the fit has learned: a new class is refused. New ids are appended, so old positions
+        keep their meaning. For models on this machine; `collect()` brings one from a cluster.
+        """
+        if not hasattr(self, "fitted_"):
+            return self.fit(X, y, sample_weight)
+        self._check_parameters()
+        fit, dtype = self.fitted_, self._number()
+        new = read_pairs(X, y, sample_weight, fit.loss, SIDES, dtype=dtype, classes=fit.classes)
+        known = merge_pairs(fit.table, new, dtype)
+        start = self._at_zero(fit.columns, fit.intercept)
+        rows = grown([each.astype(dtype) for each in fit.rows], known.cells.shape, start)
+        problem = self._problem(known.cells, fit.columns, fit.penalty, fit.loss)
+        solver = Solver(tolerance=self.row_tol or LAST_GAP)
+        solve_touched(problem, rows, touched(known, new), solver, self.n_threads)
+        session = LocalEngine(self.n_threads).open(problem, rows, solver)
+        C, _ = fit.penalty.in_words(*known.cells.shape)
+        objective = _measured(session, C, known.total_weight, session.evaluate())["objective"]
+        kept = RowsHere((rows[0], rows[1]), known)
+        self.fitted_ = replace(fit, kept=kept, outcome=Outcome(self.history_, objective, self.converged_))
+        return self
+
     def transform(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fold new users in: each is solved exactly against the fitted items, under the loss and penalty of the fit.
 
@@ -265,9 +261,9 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
 
     def _folded(self, X: Any, y: Any, sample_weight: Any = None) -> KeptSide:
         fit: RatingFit = self._fit()
-        given = fit.kept.read_values(X, y, sample_weight, self._loss(), fit.classes, dtype=self._number())
-        problem = self._problem(given.cells, fit.columns, fit.penalty)
-        start = RatingStart(fit.columns, 0.0, 0.0, 0, bool(self.nonnegative), np.dtype(self.dtype))
+        given = fit.kept.read_values(X, y, sample_weight, fit.loss, fit.classes, dtype=self._number())
+        problem = self._problem(given.cells, fit.columns, fit.penalty, fit.loss)
+        start = self._at_zero(fit.columns)
         return fit.kept.fold_in(given, problem, start, Solver(tolerance=self.row_tol or LAST_GAP), self.n_threads)
 
     # ------------------------------------------------------------------ answers
@@ -289,7 +285,7 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
         unknown : see `decision_function`. After a fit by `SparkEngine` X is a Spark DataFrame, and the answer X with
         one more column, "prediction".
         """
-        return self._scores(X, partial(self._loss().decode, classes=self._fit().classes), "prediction", unknown)
+        return self._scores(X, partial(self._fit().loss.decode, classes=self._fit().classes), "prediction", unknown)
 
     def _scores(self, X: Any, decode: Any, column: str, unknown: str) -> Any:
         fit: RatingFit = self._fit()
@@ -327,13 +323,11 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
     # ------------------------------------------------------------------ files
 
     def _cells_to_save(self) -> dict[str, NDArray[Any]]:
-        cells = self.fitted_.cells
-        return {"indptr": cells.indptr, "indices": cells.indices}
+        return pairs_to_arrays(self.fitted_.cells, self._number())
 
     def _meta(self) -> dict[str, Any]:
         fit: RatingFit = self.fitted_
-        classes = None if fit.classes is None else fit.classes.tolist()
-        return super()._meta() | {"penalty": asdict(fit.penalty), "columns": asdict(fit.columns), "classes": classes}
+        return super()._meta() | fit.to_meta()
 
     @classmethod
     def _saved_params_of(cls, saved: Saved) -> dict[str, Any]:
@@ -341,19 +335,7 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
         return {"intercept": False} | saved.params
 
     def _saved_fit(self, saved: Saved, given: CellsHere, outcome: Outcome) -> RatingFit:
-        kept, classes = saved.meta["penalty"], saved.meta["classes"]
-        if isinstance(kept, list):  # C and rho, before biases had a penalty of their own
-            n, m = len(given.ids[0]), len(given.ids[1])
-            user, item = kept[1] / (kept[0] * n), (1 - kept[1]) / (kept[0] * m)
-            penalty, columns = RatingPenalty(user, item, user, item), RatingColumns(int(self.rank or 0), self.biases)
-        else:
-            penalty = RatingPenalty(**kept)
-            stored = saved.meta["columns"]
-            columns = RatingColumns(**(stored | {"pins": tuple(stored["pins"])}))
-        rows = self._saved_rows(saved, given, columns.d)
-        known = None if classes is None else np.asarray(classes)
-        kept = FactorFit.here(given, rows, outcome).kept
-        return RatingFit(kept, outcome, columns, penalty, known)
+        return RatingFit.from_saved(saved, given, outcome, self._loss())
 
     # ------------------------------------------------------------------ the composition
 
@@ -383,12 +365,16 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
         rule = partial(scaled_penalty, penalty, self.reg_scaling, background=0.0, n_other=cells.shape[1])
         return cells.per_row(rule)
 
-    def _problem(self, cells: Any, columns: RatingColumns, penalty: RatingPenalty) -> Problem:
+    def _at_zero(self, columns: RatingColumns, constant: float = 0.0) -> RatingStart:
+        """Rows that have neither factors nor biases yet."""
+        return RatingStart(columns, 0.0, constant, 0, bool(self.nonnegative), np.dtype(self.dtype))
+
+    def _problem(self, cells: Any, columns: RatingColumns, penalty: RatingPenalty, loss: losses.Loss) -> Problem:
         """What is minimised over these cells."""
         bounded = bool(self.nonnegative)
         users = columns.side(0, self._scaled(penalty.user, cells), bounded)
         items = columns.side(1, self._scaled(penalty.item, cells.T), bounded)
-        return Problem(cells, (users, items), self._loss(), constant=columns.constant)
+        return Problem(cells, (users, items), loss, constant=columns.constant)
 
 
 def _measured(session: Session, C: float, total_weight: float, sums: dict[str, float]) -> Record:

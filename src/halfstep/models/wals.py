@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfstep.core import weighting as schemes
-from halfstep.core.cells import Observations
 from halfstep.core.fitted import FromFit
 from halfstep.core.initial import INITS, AtZero, seed_from
 from halfstep.core.loop import Callback, Record, Session, measure
@@ -20,7 +19,6 @@ from halfstep.data.files import Saved
 from halfstep.data.ids import Index
 from halfstep.data.table import CellsHere, from_saved, merge, read_table, to_arrays
 from halfstep.engine import LocalEngine, Outcome, Solver
-from halfstep.engine.local import gram_matrix, solve_rows, thread_count
 from halfstep.engine.protocol import Engine, KeptSide
 from halfstep.errors import check_number, one_of
 from halfstep.figures.shown import ShownRecommender
@@ -29,6 +27,7 @@ from halfstep.models.answers import Explanation, Ranking
 from halfstep.models.factor import FactorModel
 from halfstep.models.fold_in import average_of, explained, somebody_with
 from halfstep.models.memory import estimate_memory
+from halfstep.models.more import grown, solve_touched, touched
 from halfstep.models.recommend import top_k
 from halfstep.models.strength import ImplicitFit, Strength
 
@@ -171,18 +170,10 @@ class WALS(ShownRecommender, FactorModel[ImplicitFit]):
         fit, dtype = self.fitted_, self._number()
         new = read_table(X, user=user, item=item, weight=weight, dtype=dtype)
         table = merge(fit.table, new, dtype)
-        rows = [_grown(f, n) for f, n in zip(fit.rows, table.cells.shape, strict=True)]
-        users, items = (
-            np.unique(known.positions(index.ids)[cells.counts > 0])
-            for known, index, cells in zip(table.ids, new.ids, (new.cells, new.cells.T), strict=True)
-        )
-        cells = self._scheme().apply(table.cells, None, dtype)
-        for side, touched in ((0, users), (1, items)) * 2 + ((0, users),):
-            part = rows[side][touched]
-            grouped = cells if side == 0 else cells.T
-            self._solve(fit.chosen, grouped.take(touched), side, part, rows[1 - side])
-            rows[side][touched] = part
-        session = LocalEngine(self.n_threads).open(fit.chosen.problem(cells, self._loss()), rows, Solver("exact"))
+        rows = grown(fit.rows, table.cells.shape, AtZero(fit.chosen.rank, dtype))
+        problem = fit.chosen.problem(self._scheme().apply(table.cells, None, dtype), self._loss())
+        solve_touched(problem, rows, touched(table, new), Solver("exact"), self.n_threads)
+        session = LocalEngine(self.n_threads).open(problem, rows, Solver("exact"))
         objective = measure(session, session.evaluate())["objective"]
         outcome = Outcome(self.history_, objective, self.converged_)
         self.fitted_ = ImplicitFit.here(table, (rows[0], rows[1]), outcome, chosen=fit.chosen)
@@ -316,13 +307,6 @@ class WALS(ShownRecommender, FactorModel[ImplicitFit]):
         problem = fit.chosen.single(given.cells, self._loss())
         return fit.kept.fold_in(given, problem, start, Solver("exact"), self.n_threads)
 
-    def _solve(self, chosen: Strength, cells: Observations, side: int, own: NDArray[Any], other: NDArray[Any]) -> None:
-        """Rows that have `cells`, exactly, in place."""
-        threads = thread_count(self.n_threads)
-        gram = gram_matrix(other, threads) if chosen.background > 0 else None
-        problem = chosen.single(cells, self._loss())
-        solve_rows(problem, side, own, other, Solver("exact"), gram=gram, n_threads=threads, cells=cells)
-
     # ------------------------------------------------------------------ files
 
     def _kept_objects(self) -> dict[str, Any]:
@@ -345,8 +329,3 @@ class WALS(ShownRecommender, FactorModel[ImplicitFit]):
 def _measured(session: Session, sums: dict[str, float]) -> Record:
     record = measure(session, sums)
     return record | {"error_reduction": 1.0 - record["rmse"]}
-
-
-def _grown(factors: NDArray[Any], n: int) -> NDArray[Any]:
-    """Rows of zeros for new ids behind the old rows."""
-    return np.concatenate([factors, np.zeros((n - len(factors), factors.shape[1]), factors.dtype)])

@@ -166,10 +166,16 @@ class RowsThere:
     def collect(self) -> RowsHere:
         """Cells, ids and rows on this machine, ids in the order of the rows."""
         dtype = self.solved[0].kind[1]
-        rows, columns, _, weights = self.given.listed()
-        matrix = sp.csr_array((weights.astype(dtype), (rows, columns)), shape=self.given.cells.shape)
+        rows, columns, targets, weights = self.given.listed()
         ids = [side.ids(role) for side, role in zip(self.sides, self.given.columns.roles, strict=True)]
-        here = CellsHere(Observations.from_weights(matrix, dtype), (ids[0], ids[1]))
+        shape, given = self.given.cells.shape, self.given
+        if "target" in given.columns.names:
+            cells = Observations.from_cells(rows, columns, shape, targets, weights, dtype=dtype)
+        else:
+            cells = Observations.from_weights(
+                sp.csr_array((weights.astype(dtype), (rows, columns)), shape=shape), dtype
+            )
+        here = CellsHere(cells, (ids[0], ids[1]), total_weight=given.total_weight, classes=given.classes)
         return RowsHere((self.solved[0].to_array(), self.solved[1].to_array()), here)
 
     def unpersist(self) -> None:
