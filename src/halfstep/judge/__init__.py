@@ -1,22 +1,39 @@
-"""Compare rankers fairly: one split, full rankings, intervals over users, baselines in every table.
+"""Compare models fairly: the same splits, intervals over users, baselines in every table.
 
-Knows rankers by their contract (`Ranker`), splits and metrics. Must not know any estimator but the baselines.
+Knows rankers and predictors by their contracts, splits and metrics. Must not know any estimator but the baselines.
 """
 
+from halfstep.judge.rankings import METRICS, PROTOCOLS, Ranker
+from halfstep.judge.rating_metrics import RATING_METRICS
+from halfstep.judge.rating_splits import (
+    RATING_PROTOCOLS,
+    RatingSplit,
+    random_ratings,
+    ratings_by_time,
+    ratings_per_user,
+)
+from halfstep.judge.ratings import Predictor
 from halfstep.judge.result import Comparison, Estimate, Result
-from halfstep.judge.run import METRICS, PROTOCOLS, Ranker, evaluate
+from halfstep.judge.run import evaluate
 from halfstep.judge.splits import Split, leave_k_out, strong_generalisation, time_split
 
 __all__ = [
     "METRICS",
     "PROTOCOLS",
+    "RATING_METRICS",
+    "RATING_PROTOCOLS",
     "Comparison",
     "Estimate",
+    "Predictor",
     "Ranker",
+    "RatingSplit",
     "Result",
     "Split",
     "evaluate",
     "leave_k_out",
+    "random_ratings",
+    "ratings_by_time",
+    "ratings_per_user",
     "strong_generalisation",
     "time_split",
 ]

@@ -1,11 +1,12 @@
 """What an evaluation found: means, bootstrap intervals over users, paired differences, and tables of them.
 
-Knows one value for each user, model and metric. Knows neither models nor how the values came about.
+Knows the sums of each user, model and metric. Knows neither models nor how they came about.
 """
 
 from __future__ import annotations
 
 import html
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,6 +16,11 @@ import numpy.typing as npt
 from halfstep.errors import one_of
 
 Floats = npt.NDArray[np.float64]
+Finish = Callable[[Floats], Floats]
+
+
+def as_it_is(values: Floats) -> Floats:
+    return values
 
 
 @dataclass(frozen=True)
@@ -34,13 +40,64 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One model's values: `per_user` has one for each ranked user, `overall` metrics of one number."""
+class Sums:
+    """A metric by user: `finish(sum of total / sum of count)` over users; both (n_users,)."""
 
-    per_user: dict[str, Floats]
+    total: Floats
+    count: Floats
+    finish: Finish = as_it_is
+
+    @classmethod
+    def of(cls, values: Floats | Sums) -> Sums:
+        """One value for each user is a sum of one."""
+        return values if isinstance(values, Sums) else cls(values, np.ones(len(values)))
+
+    @property
+    def value(self) -> float:
+        return float(self.finish(np.asarray(self.total.sum() / self.count.sum())))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One model's values: `per_user` has one, or sums, for each judged user, `overall` metrics of one number.
+
+    users : which users they are, needed to put several splits together. splits : `per_user` metrics of each split.
+    """
+
+    per_user: dict[str, Floats | Sums]
     overall: dict[str, float]
     fit_seconds: float
     rank_seconds: float
+    users: npt.NDArray[Any] | None = None
+    splits: tuple[dict[str, float], ...] = ()
+
+    @classmethod
+    def together(cls, parts: Sequence[Measured]) -> Measured:
+        """Several splits as one: sums of the same user are added, metrics of one number and seconds averaged."""
+        of_each = tuple({name: Sums.of(values).value for name, values in part.per_user.items()} for part in parts)
+        first = parts[0]
+        if len(parts) == 1:
+            return cls(first.per_user, first.overall, first.fit_seconds, first.rank_seconds, first.users, of_each)
+        users, places = np.unique(np.concatenate([part.users for part in parts]), return_inverse=True)
+
+        def added(name: str) -> Sums:
+            all_of = [Sums.of(part.per_user[name]) for part in parts]
+            total, count = np.zeros(len(users)), np.zeros(len(users))
+            np.add.at(total, places, np.concatenate([each.total for each in all_of]))
+            np.add.at(count, places, np.concatenate([each.count for each in all_of]))
+            return Sums(total, count, all_of[0].finish)
+
+        def mean(values: list[float]) -> float:
+            return float(np.mean(values))
+
+        return cls(
+            {name: added(name) for name in first.per_user},
+            {name: mean([part.overall[name] for part in parts]) for name in first.overall},
+            mean([part.fit_seconds for part in parts]),
+            mean([part.rank_seconds for part in parts]),
+            users,
+            of_each,
+        )
 
 
 class Comparison:
@@ -85,9 +142,11 @@ class Result:
 
     models      dict of name to `Measured`
     protocol    name of the split
-    n_users     number of ranked users
-    left_out    number of users the protocol could not rank for
+    n_users     number of judged users
+    left_out    number of users the protocol could not judge
     confidence  probability mass of the intervals
+    answering   what models did: "rank" or "predict"
+    judged      what was judged, in words; None counts users
     """
 
     def __init__(
@@ -100,6 +159,8 @@ class Result:
         confidence: float = 0.95,
         n_bootstrap: int = 1000,
         seed: int = 0,
+        answering: str = "rank",
+        judged: str | None = None,
     ) -> None:
         self.models = models
         self.protocol = protocol
@@ -107,33 +168,44 @@ class Result:
         self.left_out = left_out
         self.confidence = confidence
         self.n_bootstrap = n_bootstrap
+        self.answering = answering
+        self.judged = f"{n_users:,} users ranked, {left_out:,} left out" if judged is None else judged
         self._seed = seed
-        first = next(iter(models.values()))
-        self._averaged = list(first.per_user)
-        self.metrics = [*first.per_user, *first.overall]
+        self._sums = {
+            name: {metric: Sums.of(values) for metric, values in measured.per_user.items()}
+            for name, measured in models.items()
+        }
+        self._averaged = list(dict.fromkeys(metric for sums in self._sums.values() for metric in sums))
+        self.metrics = list(dict.fromkeys([*self._averaged, *(m for each in models.values() for m in each.overall)]))
         self.table = self._estimates()
 
     def _estimates(self) -> dict[str, dict[str, Estimate]]:
-        names = [(model, metric) for model in self.models for metric in self._averaged]
+        names = [(model, metric) for model, sums in self._sums.items() for metric in sums]
         table: dict[str, dict[str, Estimate]] = {name: {} for name in self.models}
         if names:
-            values = np.column_stack([self.models[model].per_user[metric] for model, metric in names])
-            for (model, metric), estimate in zip(names, self._bootstrap(values), strict=True):
+            values, drawn = self._bootstrap([self._sums[model][metric] for model, metric in names])
+            for (model, metric), estimate in zip(names, self._summary(values, drawn), strict=True):
                 table[model][metric] = estimate
         for model, measured in self.models.items():
             table[model].update({metric: Estimate(value) for metric, value in measured.overall.items()})
         return table
 
-    def _bootstrap(self, values: Floats) -> list[Estimate]:
-        """Estimates for the columns of `values` (n_users, m): percentiles of the means of resampled users.
+    def _bootstrap(self, sums: list[Sums]) -> tuple[Floats, Floats]:
+        """(m,) metrics, and (n_bootstrap, m) the same over resampled users.
 
         Every column sees the same resamples, and every call does, so differences are paired.
         """
-        means = bootstrap_means(values, self.n_bootstrap, self._seed)
+        m = len(sums)
+        columns = np.column_stack([*(each.total for each in sums), *(each.count for each in sums)])
+        means = bootstrap_means(columns, self.n_bootstrap, self._seed)
+        drawn = [each.finish(means[:, k] / means[:, m + k]) for k, each in enumerate(sums)]
+        return np.array([each.value for each in sums]), np.column_stack(drawn)
+
+    def _summary(self, values: Floats, drawn: Floats) -> list[Estimate]:
+        """Values with the percentiles of their resamples."""
         tail = (1 - self.confidence) / 2
-        low, high = np.quantile(means, [tail, 1 - tail], axis=0)
-        numbers = zip(values.mean(axis=0).tolist(), low.tolist(), high.tolist(), strict=True)
-        return [Estimate(*each) for each in numbers]
+        low, high = np.quantile(drawn, [tail, 1 - tail], axis=0)
+        return [Estimate(*each) for each in zip(values.tolist(), low.tolist(), high.tolist(), strict=True)]
 
     def compare(self, a: str, b: str) -> Comparison:
         """Paired bootstrap of `a - b` over users, for every metric that has one value for each user.
@@ -148,18 +220,20 @@ class Result:
                 f"metrics={self.metrics} have no value for each user, so there is nothing to pair; "
                 "evaluate with a metric such as 'ndcg'."
             )
-        first, second = self.models[a].per_user, self.models[b].per_user
-        values = np.column_stack([first[metric] - second[metric] for metric in self._averaged])
-        differences = dict(zip(self._averaged, self._bootstrap(values), strict=True))
-        return Comparison(a, b, differences, self.confidence)
+        both = [metric for metric in self._averaged if metric in self._sums[a] and metric in self._sums[b]]
+        values, drawn = self._bootstrap([self._sums[model][metric] for model in (a, b) for metric in both])
+        m = len(both)
+        estimates = self._summary(values[:m] - values[m:], drawn[:, :m] - drawn[:, m:])
+        return Comparison(a, b, dict(zip(both, estimates, strict=True)), self.confidence)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and text, ready for JSON."""
         models = {
             name: {
-                "metrics": {metric: asdict(self.table[name][metric]) for metric in self.metrics},
+                "metrics": {metric: asdict(value) for metric, value in self.table[name].items()},
+                "splits": list(measured.splits),
                 "fit_seconds": measured.fit_seconds,
-                "rank_seconds": measured.rank_seconds,
+                f"{self.answering}_seconds": measured.rank_seconds,
             }
             for name, measured in self.models.items()
         }
@@ -173,16 +247,16 @@ class Result:
         }
 
     def _cells(self) -> list[list[str]]:
-        rows = [["model", *self.metrics, "fit s", "rank s"]]
+        rows = [["model", *self.metrics, "fit s", f"{self.answering} s"]]
         for name, measured in self.models.items():
-            estimates = [str(self.table[name][metric]) for metric in self.metrics]
+            estimates = [self._text(name, metric) for metric in self.metrics]
             rows.append([name, *estimates, f"{measured.fit_seconds:.2f}", f"{measured.rank_seconds:.2f}"])
         return rows
 
     def records(self, digits: int = 4) -> list[dict[str, Any]]:
         """A row for each model: its name, its metrics with their intervals, and the seconds of its fit."""
         return [
-            {"model": name, **{metric: self.table[name][metric].text(digits) for metric in self.metrics}}
+            {"model": name, **{metric: self._text(name, metric, digits) for metric in self.metrics}}
             | {"fit s": round(measured.fit_seconds, 3)}
             for name, measured in self.models.items()
         ]
@@ -190,8 +264,11 @@ class Result:
     @property
     def caption(self) -> str:
         """What the numbers are: the protocol, how many were judged, what stands in brackets."""
-        judged = f"{self.n_users:,} users ranked, {self.left_out:,} left out"
-        return f"{self.protocol}: {judged}; mean [{self.confidence:.0%} interval over users]"
+        return f"{self.protocol}: {self.judged}; mean [{self.confidence:.0%} interval over users]"
+
+    def _text(self, model: str, metric: str, digits: int = 4) -> str:
+        """An estimate in words, or a dash where the model does not answer what the metric asks."""
+        return self.table[model][metric].text(digits) if metric in self.table[model] else "-"
 
     def __str__(self) -> str:
         return f"{self.caption}\n{_text_table(self._cells())}"

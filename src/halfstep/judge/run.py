@@ -1,192 +1,124 @@
-"""Fit, rank, judge: the one loop over models. Knows the ranker contract, splits, metrics and baselines."""
+"""The one loop over models: fit, ask, measure. Knows that something is judged; not what.
+
+What is judged is a `Judge`: `RankingJudge` for matrices of who has what, `RatingJudge` for ratings. The data say which.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
-from scipy import sparse
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from halfstep import metrics as metric
-from halfstep.errors import check_number, one_of
+from halfstep.data.datasets.ratings import Ratings
+from halfstep.errors import check_number
+from halfstep.judge.rankings import RankingJudge
+from halfstep.judge.rating_splits import RatingSplit
+from halfstep.judge.ratings import RatingJudge
 from halfstep.judge.result import Measured, Result
-from halfstep.judge.splits import Split, leave_k_out, strong_generalisation, time_split
-from halfstep.metrics import Floats, Ints, checked_k
-from halfstep.models.baselines import ItemKNN, Popularity
-
-PROTOCOLS: dict[str, Callable[..., Split]] = {
-    "strong_generalisation": strong_generalisation,
-    "leave_k_out": leave_k_out,
-    "time_split": time_split,
-}
 
 
-@runtime_checkable
-class Ranker(Protocol):
-    """What a model must offer to be evaluated."""
+class Judge(Protocol):
+    """How one kind of data is judged: its splits, what a model must offer, who stands beside it, what is measured.
 
-    def fit(self, matrix: Any) -> Self:
-        """Learn from a CSR matrix, users x items."""
+    contract, offers : what a model must have, as a type and in words. answering : what it does, "rank" or "predict".
+    """
 
-    def rank_items(self, seen: Any, n: int, rows: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.int32]:
-        """(len, n) item positions, best first, padded with -1, never a stored cell of `seen`.
+    contract: Any
+    offers: str
+    answering: str
+    splits: list[Any]
 
-        `seen` is CSR, rows to rank for x items. `rows` are positions of training rows whose fitted state is
-        to be used; None means that the rows are new and `seen` is to be folded in.
-        """
+    def baselines(self, models: Mapping[str, Any]) -> dict[str, Any]:
+        """What stands beside these models in every table."""
 
+    def prepare(self, models: Mapping[str, Any]) -> None:
+        """Look at all models before any is fitted."""
 
-class Judgement(NamedTuple):
-    """All a metric may look at. `relevant` has a cell in every row, so no user is left out here."""
+    def measure(self, name: str, model: Any, split: Any) -> Measured:
+        """The metrics of one model, fitted on one split."""
 
-    ranked: Ints
-    relevant: Any
-    item_counts: npt.NDArray[np.int64]
-    n_train_users: int
+    def check(self, measured: Mapping[str, Measured]) -> None:
+        """Raise where what was measured makes no table."""
 
-
-def _per_user(function: Callable[..., Floats], **options: Any) -> Callable[[Judgement, int], Floats]:
-    return lambda seen, k: function(seen.ranked, seen.relevant, k, **options)
-
-
-METRICS: dict[str, Callable[[Judgement, int], Floats | float]] = {
-    "precision": _per_user(metric.precision_at_k),
-    "recall": _per_user(metric.recall_at_k),
-    "truncated_recall": _per_user(metric.truncated_recall_at_k),
-    "ndcg": _per_user(metric.ndcg_at_k),
-    "graded_ndcg": _per_user(metric.ndcg_at_k, graded=True),
-    "map": _per_user(metric.average_precision_at_k),
-    "mrr": _per_user(metric.reciprocal_rank),
-    "hit_rate": _per_user(metric.hit_rate_at_k),
-    "novelty": lambda seen, k: metric.novelty(seen.ranked, seen.item_counts, seen.n_train_users, k),
-    "popularity_bias": lambda seen, k: metric.popularity_bias(seen.ranked, seen.relevant, seen.item_counts, k),
-    "coverage": lambda seen, k: metric.coverage(seen.ranked, len(seen.item_counts), k),
-}
-DEFAULT_METRICS = ("ndcg", "truncated_recall", "precision", "coverage")
+    def facts(self, measured: Measured) -> dict[str, Any]:
+        """What the `Result` says of the data."""
 
 
 def evaluate(
     models: Any,
     data: Any,
     protocol: str | None = None,
-    metrics: Iterable[str] = DEFAULT_METRICS,
-    k: int | Iterable[int] = 10,
+    metrics: Iterable[str] | None = None,
+    k: int | Iterable[int] | None = None,
     *,
     protocol_options: Mapping[str, Any] | None = None,
     baselines: bool = True,
+    n_splits: int = 1,
     n_bootstrap: int = 1000,
     confidence: float = 0.95,
     random_state: Any = None,
 ) -> Result:
-    """Fit every model on the same training cells and judge its full ranking of the same users.
+    """Fit every model on the same training cells and judge what it says of the same held-out ones.
 
-    models            a `Ranker`, a list of them, or a dict of name to `Ranker`; they are cloned, never
-    changed data              a sparse matrix users x items, an `Interactions`, or a `Split` made beforehand
-    protocol          "strong_generalisation" (default), "leave_k_out" or "time_split"; None for a `Split`
-    metrics           names in `METRICS`; "ndcg" is computed at every `k`, "ndcg@100" at 100 alone
-    k                 how many of the best items are judged, one number or several
-    protocol_options  arguments of the split function, such as `{"holdout_users": 1000}`
-    baselines         put `Popularity` and `ItemKNN` into the table unless the models hold one of them already
+    Rankings: data are a sparse matrix users x items, an `Interactions`, or a `Split`. Models are `Ranker`s, judged by
+    their full ranking. Ratings: data are `Ratings` or a `RatingSplit`. Models are `Predictor`s, judged by what they
+    predict for pairs.
+
+    models            a model, a list of them, or a dict of name to model; they are cloned, never changed
+    protocol          rankings: "strong_generalisation" (default), "leave_k_out" or "time_split"; ratings: "random"
+                      (default), "per_user" or "by_time"; None for a split made beforehand
+    metrics           names in `METRICS`, "ndcg" at every `k` and "ndcg@100" at 100 alone; or in `RATING_METRICS`, such
+                      as "rmse", "pinball@0.9" and "coverage@0.9". None chooses the usual ones
+    k                 rankings: how many of the best items are judged, one number or several; 10 when left out
+    protocol_options  arguments of the split function, such as `{"holdout_users": 1000}` or `{"share": 0.2}`
+    baselines         whether `Popularity` and `ItemKNN` stand in the table, unless the models hold one of them; for
+                      ratings `Constant` and `Biases` under the loss of every model
+    n_splits          so many splits, one after the other; sums of a user are added
     n_bootstrap       resamples of the users for the intervals
     confidence        probability mass of an interval
-    random_state      decides the split and the resamples; models keep their own
+    random_state      decides the splits and the resamples; models keep their own
     """
+    check_number("n_bootstrap", n_bootstrap, at_least=1, whole=True)
+    check_number("n_splits", n_splits, at_least=1, whole=True)
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence={confidence!r}; expected a number between 0 and 1, such as 0.95.")
     random = check_random_state(random_state)
-    wanted = _wanted_metrics(metrics, k)
-    _check_bootstrap(n_bootstrap, confidence)
-    named = _named(models, baselines)
-    split = _split(data, protocol, dict(protocol_options or {}), random)
-    n = max(depth for _, depth in wanted.values())
-    n_items = split.train.shape[1]
-    if n > n_items:
-        raise ValueError(f"k={n} but the catalogue has only {n_items} items; judge at most {n_items} of them.")
-    measured = {name: _measure(name, model, split, wanted, n) for name, model in named.items()}
+    judge = _judge(data, protocol, protocol_options or {}, metrics, k, n_splits, random, random_state)
+    named = _named(models, judge, baselines)
+    judge.prepare(named)
+    measured = {
+        name: Measured.together([judge.measure(name, model, split) for split in judge.splits])
+        for name, model in named.items()
+    }
+    judge.check(measured)
     return Result(
         measured,
-        protocol=split.protocol,
-        n_users=len(split.users),
-        left_out=split.left_out,
+        **judge.facts(next(iter(measured.values()))),
+        answering=judge.answering,
         confidence=confidence,
         n_bootstrap=n_bootstrap,
         seed=int(random.randint(2**31 - 1)),
     )
 
 
-def _measure(name: str, model: Any, split: Split, wanted: dict[str, tuple[str, int]], n: int) -> Measured:
-    """Fit a clone, rank once, compute every metric."""
-    started = time.perf_counter()
-    fitted = clone(model, safe=False).fit(split.train)
-    fit_done = time.perf_counter()
-    ranked = fitted.rank_items(split.seen, n, rows=split.rows)
-    rank_done = time.perf_counter()
-    _check_ranking(name, ranked, split.seen, n)
-    counts = np.bincount(split.train.indices, minlength=split.train.shape[1])
-    judgement = Judgement(np.asarray(ranked), split.relevant, counts, split.train.shape[0])
-    values = {label: METRICS[key](judgement, depth) for label, (key, depth) in wanted.items()}
-    return Measured(
-        per_user={label: value for label, value in values.items() if isinstance(value, np.ndarray)},
-        overall={label: value for label, value in values.items() if not isinstance(value, np.ndarray)},
-        fit_seconds=fit_done - started,
-        rank_seconds=rank_done - fit_done,
-    )
+def _judge(
+    data: Any,
+    protocol: str | None,
+    options: Mapping[str, Any],
+    metrics: Iterable[str] | None,
+    k: int | Iterable[int] | None,
+    n_splits: int,
+    random: Any,
+    random_state: Any,
+) -> Judge:
+    """Who judges these data. Splits of ratings are named by their seed, those of matrices are drawn in turn."""
+    if isinstance(data, Ratings | RatingSplit):
+        return RatingJudge(data, protocol, options, metrics, k, n_splits, random_state)
+    return RankingJudge(data, protocol, options, metrics, k, n_splits, random)
 
 
-def _check_ranking(name: str, ranked: Any, seen: Any, n: int) -> None:
-    """A model that breaks the contract would get a wrong number, so it gets an error that names it."""
-    shape = np.shape(ranked)
-    if shape != (seen.shape[0], n):
-        raise ValueError(
-            f"model {name!r}: rank_items returned shape {shape}; expected {(seen.shape[0], n)}, "
-            "short lists padded with -1."
-        )
-    try:
-        ranking = metric.checked_ranking(ranked, seen.shape[1])
-    except ValueError as error:
-        raise ValueError(f"model {name!r}: {error}") from error
-    stored = sparse.csr_matrix((np.ones(seen.nnz), seen.indices, seen.indptr), shape=seen.shape)
-    has_any = np.flatnonzero(np.diff(seen.indptr))
-    if len(has_any) and metric.hit_rate_at_k(ranking, stored).any():
-        row = int(has_any[np.argmax(metric.hit_rate_at_k(ranking, stored))])
-        raise ValueError(
-            f"model {name!r}: rank_items recommended an item that is stored in seen (row {row}); "
-            "a ranker must leave seen items out."
-        )
-
-
-def _split(data: Any, protocol: str | None, options: dict[str, Any], random: Any) -> Split:
-    if isinstance(data, Split):
-        if protocol is not None or options:
-            raise ValueError(
-                f"protocol={protocol!r} with protocol_options={options} cannot apply: data is a Split "
-                "already. Leave both out."
-            )
-        return data
-    protocol = "strong_generalisation" if protocol is None else protocol
-    one_of("protocol", protocol, PROTOCOLS)
-    matrix = data if sparse.issparse(data) else getattr(data, "matrix", None)
-    if matrix is None:
-        raise TypeError(
-            f"data is a {type(data).__name__}; expected a scipy sparse matrix users x items, an "
-            "Interactions, or a Split."
-        )
-    if protocol == "time_split":
-        options.setdefault("timestamps", getattr(data, "timestamps", None))
-        if options["timestamps"] is None:
-            raise ValueError(
-                "protocol='time_split' needs timestamps and data has none; pass "
-                "protocol_options={'timestamps': ...}, one for each stored cell."
-            )
-    else:
-        options.setdefault("random_state", random)
-    return PROTOCOLS[protocol](matrix, **options)
-
-
-def _named(models: Any, baselines: bool) -> dict[str, Any]:
+def _named(models: Any, judge: Judge, baselines: bool) -> dict[str, Any]:
     """Models by name, the missing baselines first."""
     if isinstance(models, Mapping):
         named = {str(name): model for name, model in models.items()}
@@ -201,38 +133,13 @@ def _named(models: Any, baselines: bool) -> dict[str, Any]:
         if len(named) < len(several):
             raise ValueError(f"models has two entries named {max(names, key=names.count)!r}; give a dict of names.")
     for name, model in named.items():
-        if isinstance(model, type) or not isinstance(model, Ranker):
+        if isinstance(model, type) or not isinstance(model, judge.contract):
             what = f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
-            raise TypeError(
-                f"models: {name!r} is {what}; expected an object with fit(matrix) and rank_items(seen, n, rows=None)."
-            )
-    present = {type(model) for model in named.values()}
-    added = {kind.__name__: kind() for kind in (Popularity, ItemKNN) if baselines and kind not in present}
+            raise TypeError(f"models: {name!r} is {what}; expected an object with {judge.offers}.")
+    added = judge.baselines(named) if baselines else {}
     clash = added.keys() & named.keys()
     if clash:
         raise ValueError(f"models: the name {min(clash)!r} is a baseline's; choose another or set baselines=False.")
     if not added and not named:
         raise ValueError("models is empty and baselines=False; there is nothing to evaluate.")
     return added | named
-
-
-def _wanted_metrics(metrics: Iterable[str], k: int | Iterable[int]) -> dict[str, tuple[str, int]]:
-    """Labels such as "ndcg@10" to the name in `METRICS` and the depth."""
-    depths = [checked_k(each) for each in (k if isinstance(k, Iterable) else [k])]
-    wanted: dict[str, tuple[str, int]] = {}
-    for name in [metrics] if isinstance(metrics, str) else metrics:
-        key, at, depth = name.partition("@")
-        one_of("metrics", key, METRICS)
-        if at and not depth.isdecimal():
-            raise ValueError(f"metrics={name!r} has no whole number after the @; write for example '{key}@10'.")
-        for each in [checked_k(int(depth))] if at else depths:
-            wanted[f"{key}@{each}"] = (key, each)
-    if not wanted:
-        raise ValueError(f"metrics and k name nothing to compute; choose among {list(METRICS)}, with k=10.")
-    return wanted
-
-
-def _check_bootstrap(n_bootstrap: int, confidence: float) -> None:
-    check_number("n_bootstrap", n_bootstrap, at_least=1, whole=True)
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence={confidence!r}; expected a number between 0 and 1, such as 0.95.")

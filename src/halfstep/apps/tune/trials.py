@@ -15,7 +15,7 @@ import numpy as np
 
 from halfstep.apps.tune.space import suggest
 from halfstep.judge import Split
-from halfstep.judge.run import METRICS, Judgement
+from halfstep.judge.rankings import METRICS, Judgement
 from halfstep.models.wals import WALS
 
 

@@ -6,12 +6,14 @@ from .generated import make_implicit, make_predictions, make_ratings
 from .interactions import Interactions
 from .movielens import load_movielens
 from .onet import load_onet
+from .ratings import Ratings, read_ratings
 from .read import read_interactions
 from .sample import load_sample_skills
 
 __all__ = [
     "DataWarning",
     "Interactions",
+    "Ratings",
     "load_esco",
     "load_movielens",
     "load_onet",
@@ -20,4 +22,5 @@ __all__ = [
     "make_predictions",
     "make_ratings",
     "read_interactions",
+    "read_ratings",
 ]
