@@ -27,7 +27,7 @@ class NotAnswered(Exception):
 
 
 @dataclass(eq=False)
-class Predictions:
+class AskedPairs:
     """What a fitted model says of pairs; each question is asked once."""
 
     model: Any
@@ -77,23 +77,23 @@ class Predictions:
 class RatingMetric(NamedTuple):
     """A number for each rating, averaged, and what is made of the mean; `usual` is the number after the @, if any."""
 
-    of: Callable[[Predictions, float], Floats]
+    of: Callable[[AskedPairs, float], Floats]
     finish: Finish = as_it_is
     usual: float | None = None
 
 
-def _pinball(asked: Predictions, q: float) -> Floats:
+def _pinball(asked: AskedPairs, q: float) -> Floats:
     missed = np.asarray(asked.y, np.float64) - asked.quantile(q)
     return np.maximum(q * missed, (q - 1) * missed)
 
 
-def _covered(asked: Predictions, level: float) -> Floats:
+def _covered(asked: AskedPairs, level: float) -> Floats:
     low, high = asked.interval(level)
     y = np.asarray(asked.y, np.float64)
     return ((low <= y) & (y <= high)).astype(np.float64)
 
 
-def _width(asked: Predictions, level: float) -> Floats:
+def _width(asked: AskedPairs, level: float) -> Floats:
     low, high = asked.interval(level)
     return high - low
 

@@ -17,7 +17,7 @@ from halfstep.core.initial import seed_from
 from halfstep.data.datasets.ratings import Ratings
 from halfstep.data.ids import encode
 from halfstep.errors import one_of
-from halfstep.judge.rating_metrics import NotAnswered, Predictions, wanted_ratings
+from halfstep.judge.rating_metrics import AskedPairs, NotAnswered, wanted_ratings
 from halfstep.judge.rating_splits import RATING_PROTOCOLS, RatingSplit
 from halfstep.judge.result import Measured, Sums
 from halfstep.models.rating_baselines import Biases, Constant
@@ -37,7 +37,7 @@ class Predictor(Protocol):
 
 
 class RatingJudge:
-    """Predictions of held-out ratings. See `judge.run.Judge`."""
+    """AskedPairs of held-out ratings. See `judge.run.Judge`."""
 
     contract, offers = Predictor, "fit(pairs, y) and predict(pairs)"
     answering = "predict"
@@ -76,7 +76,7 @@ class RatingJudge:
         started = time.perf_counter()
         fitted = clone(model, safe=False).fit(split.train.pairs, split.train.y)
         fit_done = time.perf_counter()
-        asked = Predictions(fitted, split.test.pairs, split.test.y)
+        asked = AskedPairs(fitted, split.test.pairs, split.test.y)
         _check_predictions(name, asked)
         done = time.perf_counter()
         users, places = np.unique(self._users.positions(split.test.pairs[:, 0]), return_inverse=True)
@@ -137,7 +137,7 @@ def _said(loss: losses.Loss) -> str:
     return ":".join([loss.name, *values])
 
 
-def _check_predictions(name: str, asked: Predictions) -> None:
+def _check_predictions(name: str, asked: AskedPairs) -> None:
     predicted = asked.ask("predict")
     if predicted.shape != asked.y.shape:
         raise ValueError(f"model {name!r}: predict returned shape {predicted.shape}; expected {asked.y.shape}.")
