@@ -34,7 +34,7 @@ from halfstep.ensemble.family.members import Member, Scene
 from halfstep.ensemble.family.roster import make_members
 from halfstep.ensemble.family.settings import FamilySettings
 from halfstep.ensemble.family.views import FactorView, PredictedRows, View
-from halfstep.ensemble.inputs import read_rows
+from halfstep.ensemble.naming import read_named
 from halfstep.ensemble.predictions import expit, logit
 
 Floats = NDArray[np.float64]
@@ -54,7 +54,7 @@ class Without:
     def fit(self, P: Floats, y: Floats) -> Without:
         settings = FamilySettings(**self.model.get_params(deep=False))
         with blas_threads(1):
-            self.model.fitted_ = fit_family(settings, read_rows(P, y), P.shape[1], self._roster)
+            self.model.fitted_ = fit_family(settings, *read_named(P, y), P.shape[1], self._roster)
         return self
 
     def _roster(self, views: Sequence[View], labels: int) -> list[Member]:

@@ -186,7 +186,7 @@ def test_labels_of_any_kind() -> None:
     P, truth = pool()
     y = labelled(truth, 50)
     words = np.where(np.isnan(y), None, np.where(y == 1, "yes", "no"))
-    model = fit(P, words)
+    model = fit(P, words, positive="yes")
     assert_allclose(model.predict_proba(), fit(P, y).predict_proba())
     assert set(model.predict()) <= {"yes", "no"}
 

@@ -70,7 +70,7 @@ def test_partial_fit_with_labels_alone(data):
 def test_partial_fit_reads_labels_as_fit_did():
     P, y, _ = make_predictions(200, 6, labels=0.5, random_state=0)
     names = [None if np.isnan(v) else ("yes" if v else "no") for v in y]
-    model = CFEnsemble().fit(P, names)
+    model = CFEnsemble(positive="yes").fit(P, names)
     model.partial_fit(P[:20], ["yes", *[None] * 19])
     assert model.predict_proba().shape == (220, 2)
     with pytest.raises(ValueError, match=r"y has the label 'maybe', but the classes are \['no', 'yes'\]"):
@@ -79,7 +79,7 @@ def test_partial_fit_reads_labels_as_fit_did():
         model.partial_fit(y=["yes"])
     with pytest.raises(ValueError, match="partial_fit needs P"):
         model.partial_fit()
-    assert hasattr(CFEnsemble().partial_fit(P, names), "classes_")
+    assert hasattr(CFEnsemble(positive="yes").partial_fit(P, names), "classes_")
 
 
 def test_query_asks_for_labels_that_help_more_than_chance(data):

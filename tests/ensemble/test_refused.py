@@ -30,7 +30,7 @@ def answers(model):
 
 
 CALLS = {
-    "fit": lambda model: model.fit(1 - P[:, :3], OTHER),
+    "fit": lambda model: model.fit(1 - P[:, :3], 1 - y),
     "partial_fit, instances": lambda model: model.partial_fit(
         P[:9], y[:9], features=np.ones((9, 2)), tasks=np.zeros(9, int), max_iter=1
     ),

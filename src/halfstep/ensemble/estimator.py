@@ -29,6 +29,7 @@ from halfstep.ensemble.diagnostics import Diagnostics, classifier_weights, diagn
 from halfstep.ensemble.federated import FederatedRound, next_round, site_sums
 from halfstep.ensemble.fit import EnsembleFit
 from halfstep.ensemble.lifecycle import PARTIAL_SWEEPS, continued, query, with_classifiers
+from halfstep.ensemble.naming import answer_frame
 from halfstep.ensemble.parts import SiteSums
 from halfstep.ensemble.reading import EnsembleReader, GivenInstances
 from halfstep.ensemble.settings import EnsembleSettings
@@ -84,11 +85,14 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
     route : None, or "auto": instances whose novelty is above the `novelty_level` quantile of the fitted ones are
         answered by shrunken stacking.
     dtype : "float32" or "float64" factors.
+    positive : the class whose probability P is. Labels that are text need it, unless P has an axis or names of
+        classes; of numbers and booleans it is the larger one: 1, True. `classes_` is sorted whatever it is.
     engine : where the instances are; None is this machine, `halfstep.engine.spark.SparkEngine` a cluster.
 
     Attributes
     ----------
     classes_, n_features_in_, history_, n_iter_, converged_
+    feature_names_in_, instance_ids_ : columns of the frame and ids of the instances, where there were any.
     classifier_factors_ (m, d), instance_factors_ (n * channels, d) : see `columns.LatentColumns` for the columns.
     classifier_weights_ (m,) : what each classifier's score counts in the aggregator, where that is linear.
     novelty_ (n,), routed_ (n,) : share of each instance that the factors cannot reconstruct; who went to the stacker.
@@ -126,9 +130,12 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
     callbacks: Sequence[Callback] = ()
     engine: Any = None
     verbose: int = 0
+    positive: Any = None
 
     classes_ = FromFit[NDArray[Any]]("classes")
     n_features_in_ = FromFit[int]("n_features_in")
+    feature_names_in_ = FromFit[NDArray[Any]]("naming.feature_names")
+    instance_ids_ = FromFit[NDArray[Any]]("naming.index.ids")
     history_ = FromFit[list[Record]]("outcome.history")
     n_iter_ = FromFit[int]("n_iter")
     converged_ = FromFit[bool]("outcome.converged")
@@ -142,17 +149,20 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
     def fit(
         self,
         P: Any,
-        y: ArrayLike | None = None,
+        y: Any = None,
         *,
         features: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         tasks: ArrayLike | None = None,
+        ids: Any = None,
     ) -> Self:
         """Factorise all instances together and learn the aggregator from the labelled ones.
 
-        P : (n, m) probabilities of the second class, NaN where missing; or (n, m, classes), or a list of m arrays.
-        y : (n,) labels, NaN, None or -1 where unlabelled. With no label at all the answer is the mean of the
-            reconstructed scores, with a warning.
+        P : (n, m) probabilities of the class `positive`, NaN where missing; or (n, m, classes), or a list of m arrays,
+            or a frame or dict with a column for each classifier, which are then known by name.
+        ids : (n,) what the instances are called; those of a pandas index otherwise, else row numbers.
+        y : (n,) labels, or {id: label}; NaN, None or -1 where unlabelled. With no label at all the answer
+            is the mean of the reconstructed scores, with a warning.
         features : (n, q) side information; each classifier gets a coefficient for each (standardised) column.
         groups : (m,) names; classifiers of a group share a prior vector.
         tasks : (n,) names of related label sets; they share the factors, and each has its own aggregator, shrunk
@@ -163,7 +173,7 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
         """
         settings = self._settings()
         engine = LocalEngine(self.n_threads) if self.engine is None else self.engine
-        reader = EnsembleReader(settings, y, features, groups, tasks)
+        reader = EnsembleReader(settings, y, features, groups, tasks, ids)
         given: GivenInstances = engine.instances(P, reader.arrays, reader.frame)
         self.fitted_ = given.fit(settings)
         return self
@@ -179,20 +189,21 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
     def partial_fit(
         self,
         P: Any = None,
-        y: ArrayLike | None = None,
+        y: Any = None,
         *,
         features: ArrayLike | None = None,
         tasks: ArrayLike | None = None,
+        ids: Any = None,
         max_iter: int = PARTIAL_SWEEPS,
     ) -> Self:
         """Go on from the fitted factors with more instances (P and, where known, y), or with more labels (y alone).
 
-        Without P, y (n,) belongs to the fitted instances; NaN, None or -1 leave a label as it is. At most `max_iter`
-        sweeps are made from the present classifier factors. Unfitted, this is `fit`.
+        Without P, y (n,) or {id: label} belongs to the fitted instances; NaN, None or -1 leave a label as it
+        is. At most `max_iter` sweeps are made from the present classifier factors. Unfitted, this is `fit`.
         """
         if not hasattr(self, "fitted_"):
-            return self.fit(P, y, features=features, tasks=tasks)
-        self.fitted_ = continued(self._settings(), self.fitted_, P, y, features, tasks, max_iter)
+            return self.fit(P, y, features=features, tasks=tasks, ids=ids)
+        self.fitted_ = continued(self._settings(), self.fitted_, P, y, features, tasks, max_iter, ids)
         return self
 
     def add_classifiers(self, P_extra: Any) -> Self:
@@ -213,6 +224,8 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
         number as shrinkage, aggregator="weighted" or "mean", calibrate=False, and confidences that look at one instance
         at a time.
         """
+        if self.positive not in (None, 1):
+            raise ValueError(f"positive={self.positive!r}: a federated fit has the classes 0 and 1; pass 1 - P instead")
         return site_sums(self._settings(), vars(self).get("federated_"), P, y)
 
     def merge(self, sites: Sequence[SiteSums]) -> bool:
@@ -264,8 +277,17 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
         """
         return frame_answers(self._fit(), tuple(METHODS), P, keep=True)
 
-    def query(self, n: int = 1) -> NDArray[np.intp]:
-        """(n,) the unlabelled instances whose labels would help most, best first; numbers of fitted instances.
+    def to_frame(
+        self, P: Any = None, *, features: ArrayLike | None = None, tasks: ArrayLike | None = None, ids: Any = None
+    ) -> Any:
+        """A pandas DataFrame, ids as index: p_<class> of each class, the answer, and the novelty of each instance."""
+        fit = self._fit()
+        index = fit.naming.index if P is None else fit.naming.called(P, ids)
+        further = {"novelty": self.novelty(P, features=features)}
+        return answer_frame(index.ids, fit.classes, self.predict_proba(P, features=features, tasks=tasks), further)
+
+    def query(self, n: int = 1) -> NDArray[Any]:
+        """(n,) ids of the unlabelled instances whose labels would help most, best first; row numbers without ids.
 
         Greedy information gain of a logistic model on the mean score and the latent factors: the next instance has the
         largest p (1 - p) x'H^-1 x, where H is the information of all labelled and already chosen instances. So it is

@@ -6,7 +6,7 @@ Knows rows that were read. Must not know how they were read, nor the estimator t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,9 @@ from halfstep.ensemble.columns import FactorArray, LatentColumns
 from halfstep.ensemble.combined import CombinedSession
 from halfstep.ensemble.factors import EnsembleFactors
 from halfstep.ensemble.fusion import Fusion, by_class, learn_fusion
-from halfstep.ensemble.inputs import SideFeatures, expand_labels, more_features, read_rows, read_tasks
+from halfstep.ensemble.inputs import SideFeatures, expand_labels, more_features, read_tasks
 from halfstep.ensemble.label_term import LabelTerm
+from halfstep.ensemble.naming import Naming
 from halfstep.ensemble.parts import RowsElsewhere
 from halfstep.ensemble.predictions import expit
 from halfstep.ensemble.settings import EnsembleSettings
@@ -36,7 +37,8 @@ class FittedInstances:
 
     labels (n,) : indices into `classes`, -1 where unlabelled. flat : whether predictions came as a table of two axes.
     groups (m,) : of the classifiers. tasks (n,) : of the instances. frame_columns : the names of "predictions" and
-    "features" where the instances came as a DataFrame; the labelled ones alone are here then.
+    "features" where the instances came as a DataFrame; the labelled ones alone are here then. naming : of
+    instances and classifiers.
     """
 
     classes: NDArray[Any]
@@ -46,6 +48,7 @@ class FittedInstances:
     groups: Codes | None = None
     tasks: NDArray[Any] | None = None
     frame_columns: dict[str, list[str]] | None = None
+    naming: Naming = field(default_factory=Naming)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +115,7 @@ class EnsembleFit(FittedInstances):
 
     def fold_in(self, P: Any, features: ArrayLike | None) -> EnsembleFactors:
         """Rows of new instances against the fitted classifiers."""
-        rows = read_rows(P, None, n_classifiers=len(self.factors.classifier_factors), n_channels=self.n_channels)
+        rows, _ = self.naming.rows(P, len(self.factors.classifier_factors), self.n_channels)
         side = more_features(self.features, features, rows.n)
         return self.factors.fold_in(rows.P, rows.channel, None if side is None else side.by_row(self.n_channels))
 
@@ -123,7 +126,7 @@ class EnsembleFit(FittedInstances):
 
 def known_of(fit: FittedInstances) -> dict[str, Any]:
     """What a fit knows of its instances, by name."""
-    return {field.name: getattr(fit, field.name) for field in fields(FittedInstances)}
+    return {each.name: getattr(fit, each.name) for each in fields(FittedInstances)}
 
 
 def factorise(

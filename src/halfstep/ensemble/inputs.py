@@ -53,14 +53,19 @@ def expand_labels(y: Codes, n_channels: int) -> Codes:
 
 
 def read_rows(
-    P: Any, y: ArrayLike | None, *, n_classifiers: int | None = None, n_channels: int | None = None
+    P: Any,
+    y: ArrayLike | None,
+    *,
+    n_classifiers: int | None = None,
+    n_channels: int | None = None,
+    classes: NDArray[Any] | None = None,
 ) -> InstanceRows:
     """Check predictions (n, m), (n, m, classes), a list of m arrays, or (n, m * classes) as stacking makes them.
 
-    n_classifiers and n_channels are those of a fitted model, if there is one.
+    n_classifiers and n_channels are those of a fitted model, if there is one. classes : of the last axis, if known.
     """
     if isinstance(P, list | tuple) and len(P) and np.ndim(P[0]) >= 1 and not np.isscalar(P[0]) and _is_arrays(P):
-        P = _stack(P)
+        P = stack_parts(P)
     if np.ndim(P) != 3:
         if n_channels is None:
             n_channels = _stacked_channels(P, y)
@@ -73,7 +78,7 @@ def read_rows(
                 )
             P = cells.reshape(len(cells), -1, n_channels)
     if np.ndim(P) == 3:
-        return _read_cube(np.asarray(P, np.float64), y, n_classifiers, n_channels)
+        return _read_cube(np.asarray(P, np.float64), y, n_classifiers, n_channels, classes)
     data = check_predictions(P, y, n_classifiers=n_classifiers)
     return InstanceRows(data.P, data.y, data.classes, 1)
 
@@ -82,7 +87,8 @@ def _is_arrays(P: Any) -> bool:
     return all(isinstance(part, np.ndarray) or hasattr(part, "__array__") for part in P)
 
 
-def _stack(P: Any) -> NDArray[np.float64]:
+def stack_parts(P: Any) -> NDArray[np.float64]:
+    """(n, m) or (n, m, classes) of a list with one array for each classifier."""
     parts = [np.asarray(part, np.float64) for part in P]
     shapes = [part.shape for part in parts]
     if len(set(shapes)) != 1 or parts[0].ndim not in (1, 2):
@@ -113,18 +119,24 @@ def _stacked_channels(P: Any, y: ArrayLike | None) -> int:
     )
 
 
-def _read_cube(P: Floats, y: ArrayLike | None, n_classifiers: int | None, n_channels: int | None) -> InstanceRows:
+def _read_cube(
+    P: Floats,
+    y: ArrayLike | None,
+    n_classifiers: int | None,
+    n_channels: int | None,
+    known: NDArray[Any] | None,
+) -> InstanceRows:
     n, m, k = P.shape
     if k < 2:
         raise ValueError(f"P has shape {P.shape}; its last axis holds the classes, of which there must be at least 2")
     check_probabilities(P, "predict_proba(X) of each classifier")
     if k == 2:
-        data = check_predictions(P[:, :, 1], y, n_classifiers=n_classifiers)
+        data = check_predictions(P[:, :, 1], y, n_classifiers=n_classifiers, classes=known)
         return InstanceRows(data.P, data.y, data.classes, 1)
     if n_channels not in (None, k):
         raise ValueError(f"P has {k} classes on its last axis, but the model was fitted with {n_channels or 2}")
-    first = check_predictions(P[:, :, 0], y, n_classifiers=n_classifiers, max_classes=MAX_CLASSES)
-    classes = np.arange(k) if y is None else first.classes
+    first = check_predictions(P[:, :, 0], y, n_classifiers=n_classifiers, max_classes=MAX_CLASSES, classes=known)
+    classes = np.arange(k) if y is None and known is None else first.classes
     if y is not None and len(classes) != k:
         raise ValueError(
             f"y has {len(classes)} classes, {classes[:5].tolist()}, but P has {k} on its last axis; every class of P "

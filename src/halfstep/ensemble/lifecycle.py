@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from halfstep.core.arrays import Codes
 from halfstep.ensemble.fit import EnsembleFit, FittedInstances, factorise, known_of, learn
 from halfstep.ensemble.fusion import unlabelled_gains
-from halfstep.ensemble.inputs import MAX_CLASSES, InstanceRows, expand_labels, more_features, read_rows, read_tasks
-from halfstep.ensemble.predictions import read_labels
+from halfstep.ensemble.inputs import InstanceRows, expand_labels, more_features, read_tasks
+from halfstep.ensemble.naming import codes_of
 from halfstep.ensemble.settings import EnsembleSettings, check_labels
 from halfstep.ensemble.table import PredictionTable, make_weights
 
@@ -26,7 +25,7 @@ def with_classifiers(settings: EnsembleSettings, fit: EnsembleFit, P_extra: Any)
     """See `CFEnsemble.add_classifiers`."""
     _need_instances(fit, "add_classifiers")
     factors, n, k = fit.factors, len(fit.labels), fit.n_channels
-    extra = read_rows(P_extra, None, n_channels=k)
+    extra, names = fit.naming.more(P_extra, k)
     if extra.n != n:
         raise ValueError(
             f"P_extra has {extra.n} instances, but the model was fitted with {n}; give the new classifiers' "
@@ -50,7 +49,8 @@ def with_classifiers(settings: EnsembleSettings, fit: EnsembleFit, P_extra: Any)
         table=table,
         mean_weights=table.mean_weights() / factors.scale.weight,
     )
-    return learn(settings, replace(fit, groups=groups), factors, fit.outcome)
+    naming = fit.naming.with_classifiers(m, names, len(new))
+    return learn(settings, replace(fit, groups=groups, naming=naming), factors, fit.outcome)
 
 
 def continued(
@@ -61,6 +61,7 @@ def continued(
     features: ArrayLike | None,
     tasks: ArrayLike | None,
     max_iter: int,
+    ids: Any = None,
 ) -> EnsembleFit:
     """See `CFEnsemble.partial_fit`."""
     _need_instances(fit, "partial_fit")
@@ -68,13 +69,13 @@ def continued(
     if P is None:
         if y is None:
             raise ValueError("partial_fit needs P (more instances), y (labels of the fitted ones), or both")
-        fresh = _codes(fit.classes, y, len(fit.labels))
+        fresh = codes_of(fit.classes, y, fit.naming.index)
         known = replace(known, labels=np.where(fresh >= 0, fresh, fit.labels))
     else:
         m = len(fit.factors.classifier_factors)
-        more = read_rows(P, None, n_classifiers=m, n_channels=fit.n_channels)
+        more, index = fit.naming.rows(P, m, fit.n_channels, ids)
         predictions = np.concatenate([predictions, more.P])
-        added = np.full(more.n, -1) if y is None else _codes(fit.classes, y, more.n)
+        added = np.full(more.n, -1) if y is None else codes_of(fit.classes, y, index)
         side = more_features(fit.features, features, more.n)
         if side is not None and fit.features is not None:
             side = replace(side, values=np.concatenate([fit.features.values, side.values]))
@@ -84,33 +85,20 @@ def continued(
         if names is not None and fit.tasks is not None:
             names = np.concatenate([fit.tasks, names])
         known = replace(known, labels=np.concatenate([fit.labels, added]), features=side, tasks=names)
+        known = replace(known, naming=fit.naming.extended(index, more.n))
     check_labels(InstanceRows(predictions, known.labels, known.classes, fit.n_channels), 4)
     start = fit.factors.classifier_factors
     factors, outcome = factorise(settings, known, predictions, fit.factors.columns, start=start, max_iter=max_iter)
     return learn(settings, known, factors, outcome)
 
 
-def query(fit: EnsembleFit, n: int) -> NDArray[np.intp]:
+def query(fit: EnsembleFit, n: int) -> NDArray[Any]:
     """See `CFEnsemble.query`."""
     _need_instances(fit, "query")
     left = int((fit.labels < 0).sum())
     if not 1 <= n <= left:
         raise ValueError(f"n={n!r} must be between 1 and the number of unlabelled instances, {left}")
-    return unlabelled_gains(fit.factors, fit.positive, fit.labels, n)
-
-
-def _codes(classes: NDArray[Any], y: ArrayLike, n: int) -> Codes:
-    """(n,) indices into `classes`, -1 where unlabelled."""
-    labels: list[Any] = list(y) if np.ndim(y) == 1 else []  # type: ignore[arg-type]
-    if len(labels) != n:
-        raise ValueError(f"y has shape {np.shape(y)}; it must have one label for each of {n} instances")
-    known = classes.tolist()
-    # With the known classes behind them the new labels are read as those of `fit` were.
-    codes, found = read_labels([*labels, *known], n + len(known), max_classes=MAX_CLASSES)
-    if len(found) != len(known):
-        strange = [label for label in found.tolist() if label not in known]
-        raise ValueError(f"y has the label {strange[0]!r}, but the classes are {known}")
-    return codes[:n]
+    return fit.naming.index.take(unlabelled_gains(fit.factors, fit.positive, fit.labels, n))
 
 
 def _need_instances(fit: EnsembleFit, method: str) -> None:

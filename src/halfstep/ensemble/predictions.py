@@ -81,7 +81,12 @@ def logit(p: ArrayLike, clip: float = CLIP) -> Floats:
 
 
 def check_predictions(
-    P: ArrayLike, y: ArrayLike | None = None, *, n_classifiers: int | None = None, max_classes: int = 2
+    P: ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    n_classifiers: int | None = None,
+    max_classes: int = 2,
+    classes: NDArray[Any] | None = None,
 ) -> Predictions:
     """Validate predictions and labels.
 
@@ -91,6 +96,7 @@ def check_predictions(
     y : (n,) labels of any kind; NaN, None or -1 where unlabelled. None: nothing is labelled.
     n_classifiers : m that a fitted model expects, if there is one.
     max_classes : raise when y has more classes than this.
+    classes : the classes, where they are known beside y.
 
     Warns with `PredictionWarning` when an instance or a classifier has no prediction at all.
     """
@@ -100,7 +106,10 @@ def check_predictions(
         hint = " It looks transposed: pass P.T." if n == n_classifiers else ""
         raise ValueError(f"P has {m} classifiers (columns), but the model was fitted with {n_classifiers}.{hint}")
     observed: Mask = ~np.isnan(cells)
-    codes, classes = read_labels(y, n, m, max_classes=max_classes)
+    if classes is None:
+        codes, classes = read_labels(y, n, m, max_classes=max_classes)
+    else:
+        codes = np.full(n, -1, dtype=np.int64) if y is None else code_labels(y, n, classes)
     data = Predictions(cells, observed, codes, classes)
     _warn_empty("instance (row)", data.empty_rows, n)
     _warn_empty("classifier (column)", data.empty_columns, m)
@@ -173,6 +182,20 @@ def read_labels(
     codes = np.full(n, -1, dtype=np.int64)
     codes[given] = inverse
     return codes, classes
+
+
+def code_labels(y: Any, n: int, classes: NDArray[Any]) -> Codes:
+    """(n,) indices into known classes, -1 where unlabelled."""
+    labels: list[Any] = list(y) if np.ndim(y) == 1 else []
+    if len(labels) != n:
+        raise ValueError(f"y has shape {np.shape(y)}; it must have one label for each of {n} instances")
+    known = classes.tolist()
+    # With the known classes behind them the labels are read as those of a fit are.
+    codes, found = read_labels([*labels, *known], n + len(known), max_classes=n + len(known))
+    if len(found) != len(known):
+        strange = [label for label in found.tolist() if label not in known]
+        raise ValueError(f"y has the label {strange[0]!r}, but the classes are {known}")
+    return codes[:n]
 
 
 def _given(labels: NDArray[Any]) -> Mask:

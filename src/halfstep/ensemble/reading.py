@@ -14,15 +14,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfstep.core.arrays import Floats
+from halfstep.data.ids import Index
 from halfstep.ensemble import confidence as cell_weights
 from halfstep.ensemble.columns import LatentColumns
 from halfstep.ensemble.combined import CombinedSession
 from halfstep.ensemble.elsewhere import BlockRecipe, DistributedRows, Wrong, out_of_range
 from halfstep.ensemble.factors import EnsembleFactors
 from halfstep.ensemble.fit import EnsembleFit, FittedInstances, factorise, learn
-from halfstep.ensemble.inputs import InstanceRows, SideFeatures, read_features, read_groups, read_rows, read_tasks
+from halfstep.ensemble.inputs import InstanceRows, SideFeatures, read_features, read_groups, read_tasks
+from halfstep.ensemble.naming import Naming, read_named
 from halfstep.ensemble.predictions import PredictionWarning, read_labels
 from halfstep.ensemble.settings import EnsembleSettings, check_labels
+from halfstep.errors import one_of
 
 if TYPE_CHECKING:
     from halfstep.engine.spark.instances import InstanceFrame
@@ -67,19 +70,21 @@ class EnsembleReader:
     features: Any
     groups: ArrayLike | None
     tasks: ArrayLike | None
+    ids: Any = None
 
     def arrays(self, P: Any) -> GivenInstances:
-        rows = read_rows(P, self.y)
+        rows, naming = read_named(P, self.y, self.ids, self.settings.positive, _DEPTH)
         check_labels(rows, _DEPTH)
         m = rows.P.shape[1]
         rank = self.settings.chosen_rank(m)
         known = FittedInstances(
             rows.classes,
             rows.y,
-            np.ndim(P) == 2,
+            np.ndim(P) == 2 and naming.classes is None,
             groups=read_groups(self.groups, m),
             tasks=read_tasks(self.tasks, rows.n),
             features=SideFeatures.of(read_features(self.features, rows.n)),
+            naming=naming,
         )
         q = 0 if known.features is None else len(known.features.mean)
         return GivenInstances(known, rows.P, LatentColumns(rows.n_channels, q, rank, self.settings.biases))
@@ -90,6 +95,8 @@ class EnsembleReader:
         are passed by.
         """
         settings = self.settings
+        if self.ids is not None:
+            raise ValueError("ids name the rows of arrays; with SparkEngine the DataFrame keeps its columns of ids")
         if self.tasks is not None:
             raise ValueError("tasks are for fits on one machine; with SparkEngine fit one model for each task")
         predictions, features = _roles(frame, self.y, self.features)
@@ -99,6 +106,7 @@ class EnsembleReader:
         groups = read_groups(self.groups, m)
         frame.engine.check_executors()
         labels = FrameLabels.read(frame, self.y)
+        labels.check_positive(settings.positive)
         if labels.labelled * (m + q) > LABELLED_CELLS:
             raise ValueError(
                 f"{labels.labelled} labelled instances x {m} classifiers are more than the {LABELLED_CELLS:,} cells "
@@ -112,7 +120,13 @@ class EnsembleReader:
         side = here[:, m:-1] if features else None
         names = {"predictions": predictions, "features": features}
         known = FittedInstances(
-            labels.classes, rows.y, True, SideFeatures.of(side, moments), groups, frame_columns=names
+            labels.classes,
+            rows.y,
+            True,
+            SideFeatures.of(side, moments),
+            groups,
+            frame_columns=names,
+            naming=Naming(Index.range(rows.n), predictions),
         )
         elsewhere: tuple[DistributedRows, ...] = ()
         if labels.unlabelled:
@@ -199,6 +213,17 @@ class FrameLabels:
         codes = {value: code for value, code in zip(values, read.tolist(), strict=True) if code >= 0}
         labelled = sum(count for value, count in counts if value in codes)
         return cls(classes, codes, labelled, sum(count for _, count in counts) - labelled)
+
+    def check_positive(self, positive: Any) -> None:
+        """Refuse text labels of which nobody says which one P is about, and those that P is not about."""
+        first, second = self.classes.tolist()
+        if positive is not None:
+            one_of("positive", positive, [first, second], "is not a label; the labels are")
+        if positive == first or (positive is None and isinstance(second, str)):
+            raise ValueError(
+                f"the labels are {first!r} and {second!r}; on a cluster the predictions are those of the second: pass "
+                f"positive={second!r}, with 1 - p in place of the columns where they are probabilities of {first!r}"
+            )
 
 
 # ---------------------------------------------------------------------- what is refused, and said

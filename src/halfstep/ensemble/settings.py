@@ -55,6 +55,7 @@ class EnsembleSettings:
     random_state: Any
     callbacks: Sequence[Callback]
     verbose: int
+    positive: Any = None
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> EnsembleSettings:

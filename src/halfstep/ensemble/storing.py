@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from halfstep.ensemble.factors import EnsembleFactors
 from halfstep.ensemble.fit import EnsembleFit, FittedInstances, with_answers
 from halfstep.ensemble.fusion import Fusion
 from halfstep.ensemble.inputs import SideFeatures
+from halfstep.ensemble.naming import INSTANCE, Naming
 from halfstep.ensemble.settings import EnsembleSettings
 from halfstep.ensemble.table import PredictionTable
 
@@ -69,8 +70,9 @@ def save_fit(path: str | os.PathLike[str], parameters: Mapping[str, Any], fit: E
         "task_names": list(fusion.task_coefficients),
         "learned": type(fusion.aggregator).__name__,
         "frame_columns": fit.frame_columns,
+        **fit.naming.to_meta(),
     }
-    files.save(path, "CFEnsemble", params, arrays, meta)
+    files.save(path, "CFEnsemble", params, arrays, meta, {INSTANCE: fit.naming.index})
 
 
 def load_fit(settings: EnsembleSettings, saved: files.Saved) -> EnsembleFit:
@@ -103,6 +105,7 @@ def load_fit(settings: EnsembleSettings, saved: files.Saved) -> EnsembleFit:
     )
     groups, frame_columns = saved.arrays.get("groups"), meta.get("frame_columns")
     known = FittedInstances(meta["classes"], labels, meta["flat"], side, groups, meta["tasks"], frame_columns)
+    known = replace(known, naming=Naming.from_saved(saved, len(labels)))
     aggregator = settings.predicting_aggregator("mean" if meta["learned"] == "MeanAggregator" else None)
     state = {name.removeprefix(STATE): array for name, array in saved.arrays.items() if name.startswith(STATE)}
     aggregator.restore(state)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from halfstep.core.arrays import Floats
@@ -24,7 +24,7 @@ from halfstep.ensemble.family.fitting import FamilyFit, fit_family
 from halfstep.ensemble.family.settings import FamilySettings
 from halfstep.ensemble.family.storing import from_file, to_file
 from halfstep.ensemble.family.views import LINKS, PredictedRows
-from halfstep.ensemble.inputs import read_rows
+from halfstep.ensemble.naming import INSTANCE, answer_frame, read_named
 from halfstep.ensemble.predictions import CLIP
 from halfstep.figures.shown import ShownAverage
 
@@ -58,10 +58,13 @@ class CFEnsembleCV(ClassifierMixin, ShownAverage):
     clip : probabilities are held inside [clip, 1 - clip] before a logit.
     max_seconds : no further factorisation is begun after that many seconds; the first ones always are.
     n_threads : threads of the linear algebra; None leaves them as they are.
+    positive : the class whose probability P is. Labels that are text need it, unless P has an axis or names of
+        classes; of numbers and booleans it is the larger one: 1, True. `classes_` is sorted whatever it is.
 
     Attributes
     ----------
     classes_, n_features_in_
+    feature_names_in_, instance_ids_ : columns of the frame and ids of the instances, where there were any.
     members_ : list of {"name", "weight", "log_loss", "seconds"}, heaviest first; log_loss is out of fold (None without
         folds), seconds include a share of the member's view. `pandas.DataFrame(model.members_)` is the table.
     uncertainty_ (n,) : see `uncertainty`.
@@ -79,25 +82,30 @@ class CFEnsembleCV(ClassifierMixin, ShownAverage):
     n_threads: int | None = None
     random_state: Any = 0
     verbose: int = 0
+    positive: Any = None
 
     classes_ = FromFit[NDArray[Any]]("classes")
     n_features_in_ = FromFit[int]("n_features_in")
+    feature_names_in_ = FromFit[NDArray[Any]]("naming.feature_names")
+    instance_ids_ = FromFit[NDArray[Any]]("naming.index.ids")
     members_ = FromFit[list[dict[str, Any]]]("table")
     weights_ = FromFit[Floats]("committee.weights")
     uncertainty_ = FromFit[Floats]("uncertainty")
     log_loss_ = FromFit[float | None]("log_loss")
 
-    def fit(self, P: Any, y: ArrayLike | None = None) -> Self:
+    def fit(self, P: Any, y: Any = None, *, ids: Any = None) -> Self:
         """Learn from all instances and the labels there are.
 
-        P : (n, m) probabilities of the second class, NaN where missing; or (n, m, classes), or a list of m arrays.
-        y : (n,) labels, NaN, None or -1 where unlabelled; None: nothing is labelled.
+        P : (n, m) probabilities of the class `positive`, NaN where missing; or (n, m, classes), or a list of m arrays,
+            or a frame or dict with a column for each classifier, which are then known by name.
+        y : (n,) labels, or {id: label}; NaN, None or -1 where unlabelled; None: nothing is labelled.
+        ids : (n,) what the instances are called; those of a pandas index otherwise, else row numbers.
         """
         settings = FamilySettings(**self.get_params(deep=False))
-        rows = read_rows(P, y)
-        width = int(np.shape(P)[1]) if np.ndim(P) == 2 else rows.P.shape[1]
+        rows, naming = read_named(P, y, ids, self.positive)
+        width = int(np.shape(P)[1]) if np.ndim(P) == 2 and naming.classes is None else rows.P.shape[1]
         with self._threads():
-            self.fitted_ = fit_family(settings, rows, width)
+            self.fitted_ = fit_family(settings, rows, naming, width)
         return self
 
     def predict_proba(self, P: Any = None) -> Floats:
@@ -123,12 +131,20 @@ class CFEnsembleCV(ClassifierMixin, ShownAverage):
         """
         return self._answer(P)[1].copy()
 
+    def to_frame(self, P: Any = None, *, ids: Any = None) -> Any:
+        """A pandas DataFrame, ids as index: p_<class> of each class, the answer, and its uncertainty."""
+        check_is_fitted(self, "classes_")
+        naming = self.fitted_.naming
+        index = naming.index if P is None else naming.called(P, ids)
+        probabilities, spread = self._answer(P)
+        return answer_frame(index.ids, self.classes_, probabilities, {"uncertainty": spread})
+
     def _answer(self, P: Any) -> tuple[Floats, Floats]:
         check_is_fitted(self, "classes_")
         fit: FamilyFit = self.fitted_
         if P is None:
             return fit.probabilities, fit.uncertainty
-        rows = read_rows(P, None, n_classifiers=fit.n_classifiers, n_channels=fit.n_channels)
+        rows, _ = fit.naming.rows(P, fit.n_classifiers, fit.n_channels)
         with self._threads():
             return fit.committee.answer(PredictedRows(rows.P, rows.channel, fit.clip))
 
@@ -150,7 +166,7 @@ class CFEnsembleCV(ClassifierMixin, ShownAverage):
         params |= {"ranks": [int(rank) for rank in self.ranks], "links": list(self.links)}
         if isinstance(self.random_state, int | np.integer):
             params["random_state"] = int(self.random_state)
-        files.save(path, "CFEnsembleCV", params, *to_file(self.fitted_))
+        files.save(path, "CFEnsembleCV", params, *to_file(self.fitted_), {INSTANCE: self.fitted_.naming.index})
 
     @classmethod
     def from_saved(cls, saved: files.Saved) -> Self:

@@ -24,6 +24,7 @@ from halfstep.ensemble.family.settings import FamilySettings
 from halfstep.ensemble.family.views import FIT_ROWS, PredictedRows, View
 from halfstep.ensemble.fusion import by_class
 from halfstep.ensemble.inputs import InstanceRows, make_folds
+from halfstep.ensemble.naming import Naming
 from halfstep.ensemble.predictions import PredictionWarning, expit
 
 CHUNK_ROWS = 4096  # whose members' answers are held at one time
@@ -77,10 +78,11 @@ class FamilyFit:
     log_loss: float | None
     probabilities: Floats
     uncertainty: Floats
+    naming: Naming
 
 
 def fit_family(
-    settings: FamilySettings, rows: InstanceRows, n_features_in: int, roster: Roster = make_members
+    settings: FamilySettings, rows: InstanceRows, naming: Naming, n_features_in: int, roster: Roster = make_members
 ) -> FamilyFit:
     """Learn from all rows and the labels there are. roster : which members stand on the views, of so many labels."""
     if rows.n_channels > 1 and settings.estimators:
@@ -124,6 +126,7 @@ def fit_family(
         _table(committee, losses, seconds, spent),
         log_loss,
         *committee.answer(cells),
+        naming,
     )
 
 

@@ -25,6 +25,7 @@ class FamilySettings:
     n_threads: int | None
     random_state: Any
     verbose: int
+    positive: Any = None
 
     def __post_init__(self) -> None:
         if not len(self.ranks):

@@ -8,6 +8,7 @@ from typing import Any
 from halfstep.data.files import ModelFileError, Saved
 from halfstep.ensemble.family.fitting import Committee, FamilyFit
 from halfstep.ensemble.family.roster import make_members, make_views
+from halfstep.ensemble.naming import Naming
 
 VIEW = "view."
 MEMBER = "member."
@@ -35,6 +36,7 @@ def to_file(fit: FamilyFit) -> tuple[dict[str, Any], dict[str, Any]]:
         "views": list(committee.views),
         "members": fit.table,
         "log_loss": fit.log_loss,
+        **fit.naming.to_meta(),
     }
     return arrays, meta
 
@@ -72,6 +74,7 @@ def from_file(saved: Saved, ranks: Sequence[int], links: Sequence[str], clip: fl
         meta["log_loss"],
         probabilities,
         saved.array("uncertainty", (n,)),
+        Naming.from_saved(saved, n),
     )
 
 
