@@ -11,6 +11,7 @@ __all__ = [
     "BayesMF",
     "CFEnsemble",
     "CFEnsembleCV",
+    "FusionClassifier",
     "PLQMF",
     "WALS",
     "__version__",
@@ -21,6 +22,7 @@ __all__ = [
     "load",
     "losses",
     "metrics",
+    "out_of_fold",
     "show_config",
     "weighting",
     "weights",
@@ -30,7 +32,7 @@ __all__ = [
 if TYPE_CHECKING:
     from halfstep import baselines, datasets, engine, evaluate, losses, metrics, weighting, weights
     from halfstep.config import show_config
-    from halfstep.ensemble import CFEnsemble, CFEnsembleCV
+    from halfstep.ensemble import CFEnsemble, CFEnsembleCV, FusionClassifier, out_of_fold
     from halfstep.kinds import load
     from halfstep.models.bayes import BayesMF
     from halfstep.models.plqmf import PLQMF
@@ -40,9 +42,11 @@ else:
         "BayesMF": "halfstep.models.bayes",
         "CFEnsemble": "halfstep.ensemble",
         "CFEnsembleCV": "halfstep.ensemble",
+        "FusionClassifier": "halfstep.ensemble",
         "PLQMF": "halfstep.models.plqmf",
         "WALS": "halfstep.models.wals",
         "load": "halfstep.kinds",
+        "out_of_fold": "halfstep.ensemble",
         "show_config": "halfstep.config",
     }
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-__all__ = ["BaseEstimator", "ClassifierMixin"]
+__all__ = ["BaseEstimator", "ClassifierMixin", "TransformerMixin"]
 
 if TYPE_CHECKING:
 
@@ -20,5 +20,9 @@ if TYPE_CHECKING:
     class ClassifierMixin:
         def score(self, X: Any, y: Any, sample_weight: Any = None) -> float: ...
 
+    class TransformerMixin:
+        def fit_transform(self, X: Any, y: Any = None) -> Any: ...
+        def set_output(self, *, transform: Any = None) -> Self: ...
+
 else:
-    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin

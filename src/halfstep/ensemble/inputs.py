@@ -166,17 +166,19 @@ def class_weights(y: Codes, classes: NDArray[Any], class_weight: Any) -> Floats:
 
 
 def make_folds(y: Codes, n_classes: int, n_folds: int, seed: int) -> Codes | None:
-    """(n,) stratified folds of labelled instances; None where a class has fewer than two of them.
+    """(n,) stratified folds of labelled instances; None where a class has fewer than two of them."""
+    counts = np.bincount(y, minlength=n_classes)
+    n_folds = min(n_folds, int(counts.min()))
+    return None if n_folds < 2 else deal_folds(y, n_folds, seed)
+
+
+def deal_folds(y: Codes, n_folds: int, seed: int) -> Codes:
+    """(n,) folds over which each class is dealt out at random.
 
     scikit-learn's StratifiedKFold deals out each class from the first fold on, so the first folds are the larger ones;
     here a class goes on where the one before it ended. Its folds are others, and fits with them would be too.
     """
-    counts = np.bincount(y, minlength=n_classes)
-    n_folds = min(n_folds, int(counts.min()))
-    if n_folds < 2:
-        return None
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(len(y))
+    order = np.random.default_rng(seed).permutation(len(y))
     order = order[np.argsort(y[order], kind="stable")]
     folds = np.empty(len(y), np.int64)
     folds[order] = np.arange(len(y)) % n_folds
