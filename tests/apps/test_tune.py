@@ -60,8 +60,8 @@ def test_the_winner_is_judged_on_unseen_cells_beside_the_baselines(tuning):
 
 
 def test_validation_and_test_cells_are_disjoint(data, tuning):
-    hidden = tuning._outer.relevant
-    train = tuning._outer.train[tuning._outer.users]
+    outer = tuning.subject.outer
+    hidden, train = outer.relevant, outer.train[outer.users]
     assert (hidden.multiply(train)).nnz == 0
 
 

@@ -71,10 +71,14 @@ class Measured:
     users: npt.NDArray[Any] | None = None
     splits: tuple[dict[str, float], ...] = ()
 
+    def value(self, metric: str) -> float:
+        """One metric over all users."""
+        return Sums.of(self.per_user[metric]).value
+
     @classmethod
     def together(cls, parts: Sequence[Measured]) -> Measured:
         """Several splits as one: sums of the same user are added, metrics of one number and seconds averaged."""
-        of_each = tuple({name: Sums.of(values).value for name, values in part.per_user.items()} for part in parts)
+        of_each = tuple({name: part.value(name) for name in part.per_user} for part in parts)
         first = parts[0]
         if len(parts) == 1:
             return cls(first.per_user, first.overall, first.fit_seconds, first.rank_seconds, first.users, of_each)

@@ -6,41 +6,38 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from halfstep.apps.tune.space import SPACE
+from halfstep.apps.tune.subject import Subject
 from halfstep.errors import require
-from halfstep.judge import Result, Split, evaluate
-from halfstep.models.wals import WALS
+from halfstep.judge import Result
 
 
 @dataclass
 class Tuning:
     """What a search found.
 
-    metric : what was maximised.
+    metric : what was searched for.
     trials : one dict for each finished or pruned trial: number, state, value, seconds, sweeps and the parameters.
-        `value` is the metric on the validation cells at the best of the judged sweeps, `seconds` the fitting time
-        until then.
-    study : the Optuna study itself.
+        `value` is the metric on the validation cells, for rankings at the best of the judged sweeps; `seconds` the
+        time until then.
+    study : the Optuna study itself. subject : what was tuned.
     """
 
     metric: str
     trials: list[dict[str, Any]]
     study: Any
     interrupted: bool
-    _outer: Split
-    _n_threads: int | None
-    _seed: int
+    subject: Subject
 
     @property
     def finished(self) -> list[dict[str, Any]]:
         """The trials that were not pruned, best first."""
-        return sorted((t for t in self.trials if t["state"] == "complete"), key=lambda t: -t["value"])
+        whole = (trial for trial in self.trials if trial["state"] == "complete")
+        return sorted(whole, key=lambda trial: -self.subject.sign * float(trial["value"]))
 
     @property
     def best_params(self) -> dict[str, Any]:
-        """Parameters of the best trial; `weights` is the `weighting` of WALS."""
-        best = self.finished[0]
-        return {name: best[name] for name in SPACE} | {"max_iter": best["sweeps"]}
+        """Parameters of the best trial; `weights` is the `weighting` of WALS, `reg_times` a multiple of the learned."""
+        return self.subject.params(self.finished[0])
 
     @property
     def best_value(self) -> float:
@@ -54,8 +51,9 @@ class Tuning:
     def front(self) -> list[dict[str, Any]]:
         """The trials that no other beats in both quality and time, quickest first."""
         chosen: list[dict[str, Any]] = []
-        for trial in sorted(self.finished, key=lambda t: (t["seconds"], -t["value"])):
-            if not chosen or trial["value"] > chosen[-1]["value"]:
+        sign = self.subject.sign
+        for trial in sorted(self.finished, key=lambda t: (t["seconds"], -sign * t["value"])):
+            if not chosen or sign * trial["value"] > sign * chosen[-1]["value"]:
                 chosen.append(trial)
         return [_row(t) for t in chosen]
 
@@ -66,11 +64,9 @@ class Tuning:
         found = require("optuna", "tune").importance.get_param_importances(self.study)
         return {str(name): float(share) for name, share in found.items()}
 
-    def best_model(self) -> WALS:
-        """An unfitted WALS with the best parameters."""
-        params = self.best_params
-        params["weighting"] = params.pop("weights")
-        return WALS(**params, tol=0.0, n_threads=self._n_threads, random_state=self._seed)
+    def best_model(self) -> Any:
+        """An unfitted model with the best parameters."""
+        return self.subject.model(self.best_params)
 
     def weighted(self, data: Any) -> Any:
         """The data as they are: `best_model` weighs them itself. For code from before it did."""
@@ -78,12 +74,8 @@ class Tuning:
 
     @cached_property
     def test(self) -> Result:
-        """The best setting, the default WALS and the baselines on cells that no trial has seen."""
-        models = {
-            "WALS default": WALS(n_threads=self._n_threads, random_state=self._seed),
-            "WALS tuned": self.best_model(),
-        }
-        return evaluate(models, self._outer, metrics=[self.metric], random_state=self._seed)
+        """The best setting, the default and the baselines on cells that no trial has seen."""
+        return self.subject.test(self.best_params)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and text, ready for JSON."""

@@ -20,7 +20,7 @@ SPACE: dict[str, Any] = {
 `rank`, `background` and `reg` are drawn evenly in their logarithm; `weights` is the `weighting` of WALS.
 """
 
-_LOGARITHMIC = ("rank", "background", "reg")
+_LOGARITHMIC = ("rank", "background", "reg", "reg_times", "reg_bias_times")
 
 
 def space_for(changes: Mapping[str, Any] | None, matrix: Any) -> dict[str, Any]:

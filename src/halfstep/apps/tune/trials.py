@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from halfstep.apps.tune.space import suggest
+from halfstep.apps.tune.subject import Subject
 from halfstep.judge import Split
 from halfstep.judge.rankings import METRICS, Judgement
 from halfstep.models.wals import WALS
@@ -70,15 +71,16 @@ class Objective:
 class Stop:
     """Tells the caller after every trial, and ends the study where the answer is true."""
 
-    def __init__(self, on_trial: Callable[[int, float], Any] | None) -> None:
+    def __init__(self, on_trial: Callable[[int, float], Any] | None, sign: int) -> None:
         self.on_trial = on_trial
+        self.sign = sign
         self.asked = False
 
     def __call__(self, study: Any, trial: Any) -> None:
         if self.on_trial is None:
             return
-        values = [t.value for t in study.trials if t.state.name == "COMPLETE"]
-        if self.on_trial(n_done(study), max(values, default=float("nan"))):
+        values = [self.sign * t.value for t in study.trials if t.state.name == "COMPLETE"]
+        if self.on_trial(n_done(study), self.sign * max(values, default=float("nan"))):
             self.asked = True
             study.stop()
 
@@ -89,7 +91,7 @@ def checkpoints(max_iter: int) -> list[int]:
     return [*powers, max_iter]
 
 
-def open_study(optuna: Any, storage: str | os.PathLike[str] | None, seed: int, fingerprint: str) -> Any:
+def open_study(optuna: Any, storage: str | os.PathLike[str] | None, seed: int, subject: Subject) -> Any:
     """A new study, or the one a SQLite file holds if it is about the same data."""
     url = None
     if storage is not None:
@@ -98,18 +100,20 @@ def open_study(optuna: Any, storage: str | os.PathLike[str] | None, seed: int, f
     study = optuna.create_study(
         storage=url,
         study_name="halfstep",
-        direction="maximize",
+        direction="maximize" if subject.sign > 0 else "minimize",
         load_if_exists=True,
         sampler=optuna.samplers.TPESampler(seed=seed),
-        pruner=optuna.pruners.MedianPruner(n_startup_trials=8, n_warmup_steps=1),
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=8, n_warmup_steps=subject.warmup),
     )
     known = study.user_attrs.get("fingerprint")
     if known is None:
-        study.set_user_attr("fingerprint", fingerprint)
-    elif known != fingerprint:
+        study.set_user_attr("fingerprint", subject.fingerprint)
+        for setting in subject.first:
+            study.enqueue_trial(setting)
+    elif known != subject.fingerprint:
         raise ValueError(
-            f"storage={os.fspath(storage or '')!r} holds a study of other data, another metric, protocol or seed; "
-            "its values cannot be compared with new ones. Use another file."
+            f"storage={os.fspath(storage or '')!r} holds a study of other data, another model, metric, "
+            "protocol or seed; its values cannot be compared with new ones. Use another file."
         )
     return study
 
@@ -123,13 +127,9 @@ def n_done(study: Any) -> int:
     return sum(t.state.name in ("COMPLETE", "PRUNED") for t in study.trials)
 
 
-def as_row(trial: Any) -> dict[str, Any]:
-    value = trial.value if trial.state.name == "COMPLETE" else max(trial.intermediate_values.values(), default=None)
-    return {
-        "number": trial.number,
-        "state": trial.state.name.lower(),
-        "value": value,
-        "seconds": trial.user_attrs.get("seconds"),
-        "sweeps": trial.user_attrs.get("sweeps"),
-        **trial.params,
-    }
+def as_row(trial: Any, sign: int) -> dict[str, Any]:
+    """A trial as plain numbers: its value, what it took, and its parameters."""
+    best = max if sign > 0 else min
+    value = trial.value if trial.state.name == "COMPLETE" else best(trial.intermediate_values.values(), default=None)
+    took = {name: trial.user_attrs[name] for name in ("seconds", "sweeps") if name in trial.user_attrs}
+    return {"number": trial.number, "state": trial.state.name.lower(), "value": value, **took, **trial.params}
