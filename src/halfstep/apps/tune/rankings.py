@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import scipy.sparse as sp
 
@@ -21,7 +21,6 @@ class WalsSubject:
 
     sign = 1
     names = tuple(SPACE)
-    first: ClassVar[list[dict[str, Any]]] = []
     warmup = 1
 
     def __init__(
@@ -48,7 +47,8 @@ class WalsSubject:
         self.outer = PROTOCOLS[protocol](matrix, **options, random_state=seed)
         inner = PROTOCOLS[protocol](self.outer.train, **options, random_state=seed + 1)
         self.objective = Objective(inner, self.metric, depth, where, max_iter, n_threads, seed, optuna)
-        self.settings = {"n_threads": n_threads, "random_state": seed}
+        self.first: list[dict[str, Any]] = []
+        self.settings: dict[str, Any] = {"n_threads": n_threads, "random_state": seed}
         self.fingerprint = fingerprint(matrix, self.metric, protocol, dict(options), seed)
 
     def __call__(self, trial: Any) -> float:
