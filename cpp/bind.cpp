@@ -206,7 +206,8 @@ void bind_enums(nb::module_& m) {
                        {"plq", LossKind::plq},
                        {"logistic", LossKind::logistic},
                        {"bernoulli", LossKind::bernoulli},
-                       {"poisson", LossKind::poisson}});
+                       {"poisson", LossKind::poisson},
+                       {"ordinal", LossKind::ordinal}});
   bind_enum<LossForm>(m, "LossForm", "What a piecewise loss is a function of.",
                       {{"residual", LossForm::residual}, {"margin", LossForm::margin}});
 }

@@ -75,6 +75,7 @@ class Bound {
 
   void loss(LossKind kind, LossForm form) {
     expect(kind != LossKind::plq, "a piecewise loss comes with its pieces");
+    expect(kind != LossKind::ordinal, "an ordinal loss comes with its edges");
     h.loss = Loss{kind, form};
   }
   void pieces(LossForm form, const In<double>& breaks, const In<double>& coefficients) {
@@ -88,6 +89,21 @@ class Bound {
       const double* piece = coefficients.data() + 3 * k;
       h.loss.a[k] = piece[0], h.loss.b[k] = piece[1], h.loss.c[k] = piece[2];
     }
+  }
+
+  // Targets are the numbers of levels, which is looked at here, so cells come first.
+  void ordinal(const In<double>& edges) {
+    const size_t n = edges.shape(0);
+    expect(edges.ndim() == 1 && n >= 3, "loss: an ordinal loss has at least two levels");
+    const double* edge = edges.data();
+    expect(edge[0] == -INFINITY && edge[n - 1] == INFINITY, "loss: the outer edges must be infinite");
+    for (size_t k = 1; k < n; ++k) expect(edge[k] > edge[k - 1], "loss: edges must increase");
+    expect(has_cells && h.indptr, "an ordinal loss needs cells, which come first");
+    const auto is_level = [&](T t) { return t >= 0 && t < T(n - 1) && t == T(int(t)); };
+    for (int64_t k = 0; h.targets && k < n_cells; ++k) expect(is_level(h.targets[k]), "targets must be levels");
+    expect(h.targets || is_level(h.target), "targets must be levels");
+    h.loss = Loss{LossKind::ordinal, LossForm::residual};
+    h.loss.levels = int(n) - 1, h.loss.edges = hold(edges);
   }
 
   void columns(int start, int stop) {
@@ -225,6 +241,8 @@ void bind_half_step(nb::module_& m, const char* name) {
            "A loss that the core has built in; squared unless told.")
       .def("pieces", &B::pieces, "form"_a.noconvert(), "breaks"_a.noconvert(), "coefficients"_a.noconvert(),
            "A loss that is quadratic between breaks.")
+      .def("ordinal", &B::ordinal, "edges"_a.noconvert(),
+           "Levels 0, 1, ... of a latent score with logistic noise, each between two edges; the outer ones infinite.")
       .def("columns", &B::columns, "start"_a, "stop"_a, "The range of columns that is solved; the others are data.")
       .def("nonnegative", &B::nonnegative, "start"_a, "stop"_a, "The range of columns, of the whole row, kept >= 0.")
       .def("penalty", &B::penalty, "lam"_a.noconvert(), "How strongly rows are held.")

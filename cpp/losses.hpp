@@ -35,6 +35,11 @@ inline double loss_value(const Loss& loss, double z, double t) {
       return softplus(z) - t * z;
     case LossKind::poisson:
       return std::exp(z) - t * z;
+    case LossKind::ordinal: {
+      // -log(sigmoid(upper - z) - sigmoid(lower - z)), with nothing that cancels.
+      const double* edge = loss.edges + int(t);
+      return softplus(edge[0] - z) + softplus(z - edge[1]) - std::log1p(-std::exp(edge[0] - edge[1]));
+    }
   }
   return 0;
 }
@@ -64,6 +69,12 @@ inline void loss_slopes(const Loss& loss, double z, double t, double& gradient, 
     case LossKind::poisson: {
       const double e = std::exp(z);
       gradient = e - t, curvature = e;
+      return;
+    }
+    case LossKind::ordinal: {
+      const double* edge = loss.edges + int(t);
+      const double below = sigmoid(edge[0] - z), above = sigmoid(z - edge[1]);
+      gradient = above - below, curvature = below * (1 - below) + above * (1 - above);
       return;
     }
   }

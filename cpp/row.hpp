@@ -33,7 +33,7 @@
 namespace halfstep {
 
 enum class Method : int { exact = 0, cholesky = 1, dual = 2, cg = 3, subspace = 4, draw = 5 };
-enum class LossKind : int { squared = 0, plq = 1, logistic = 2, bernoulli = 3, poisson = 4 };
+enum class LossKind : int { squared = 0, plq = 1, logistic = 2, bernoulli = 3, poisson = 4, ordinal = 5 };
 enum class LossForm : int { residual = 0, margin = 1 };
 
 constexpr int max_breaks = 15;
@@ -43,12 +43,15 @@ constexpr int max_columns = 1 << 15;  // the product of two numbers of columns i
 [[noreturn]] void no_memory();
 
 // A PLQ loss is a x^2 + b x + c on each of breaks + 1 intervals of x = z - t (residual) or x = t z (margin).
+// An ordinal loss has levels t = 0 .. levels - 1; level t lies between edges[t] and edges[t + 1], the ends infinite.
 struct Loss {
   LossKind kind = LossKind::squared;
   LossForm form = LossForm::residual;
   int n_breaks = 0;
   double breaks[max_breaks] = {};
   double a[max_breaks + 1] = {}, b[max_breaks + 1] = {}, c[max_breaks + 1] = {};
+  int levels = 0;
+  const double* edges = nullptr;
 
   bool margin() const { return form == LossForm::margin; }
 };

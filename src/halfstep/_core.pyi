@@ -36,6 +36,8 @@ class LossKind(enum.Enum):
 
     poisson = 4
 
+    ordinal = 5
+
 class LossForm(enum.Enum):
     """What a piecewise loss is a function of."""
 
@@ -73,6 +75,11 @@ class HalfStep32:
         coefficients: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
     ) -> None:
         """A loss that is quadratic between breaks."""
+
+    def ordinal(self, edges: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)]) -> None:
+        """
+        Levels 0, 1, ... of a latent score with logistic noise, each between two edges; the outer ones infinite.
+        """
 
     def columns(self, start: int, stop: int) -> None:
         """The range of columns that is solved; the others are data."""
@@ -177,6 +184,11 @@ class HalfStep64:
         coefficients: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
     ) -> None:
         """A loss that is quadratic between breaks."""
+
+    def ordinal(self, edges: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)]) -> None:
+        """
+        Levels 0, 1, ... of a latent score with logistic noise, each between two edges; the outer ones infinite.
+        """
 
     def columns(self, start: int, stop: int) -> None:
         """The range of columns that is solved; the others are data."""

@@ -151,7 +151,7 @@ def test_no_default_loses_to_its_constant_or_to_mean_and_damped_biases(loss: Any
     pairs, y, _ = hs.datasets.make_ratings(400, 300, 12_000, outliers=outliers, random_state=7)
     train, test, y_train, y_test = train_test_split(pairs, y, test_size=0.2, random_state=1)
     phi, fit = losses.get(loss), PLQMF(loss=loss, random_state=0).fit(train, y_train)
-    ours = np.mean(phi.value(fit.decision_function(test), y_test))
+    ours = np.mean(phi.value(fit.predict(test), y_test))
     best = best_constant(phi, np.zeros(len(y_train)), y_train, np.ones(len(y_train)))
     assert ours <= 1.01 * np.mean(phi.value(np.full(len(test), best), y_test))
     if not isinstance(loss, losses.Quantile):

@@ -4,7 +4,7 @@
         +  sum_i lam_i |u_i - mu_i|^2  +  sum_j lam_j |v_j - mu_j|^2
 
 with z = u_i . v_j over all columns, pinned ones included; penalties run over the free columns only. Where a column is
-`constant`, what side 1 pins there is one unknown more, which nothing holds.
+`constant`, what side 1 pins there is one unknown more, which nothing holds; a loss may have unknowns of its own.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -54,8 +54,8 @@ class LocalSession:
 
     def half_step(self, side: int, evaluate: bool = False) -> dict[str, float]:
         """Solve every row of `side` against the other one, in place; returns the core's sums over rows."""
-        if side == 1 and self.problem.constant is not None:
-            self._solve_constant(self.problem.constant)
+        if side == 1:
+            self._solve_common()
         own, other = self.factors[side], self.factors[1 - side]
         spectrum = self._rotate(side, evaluate) if self.problem.rotates(self.solver, own.shape[1]) else None
         gram = self.gram(1 - side) if self.problem.background > 0 else None
@@ -69,15 +69,21 @@ class LocalSession:
         self._grams[side] = None
         return sums
 
-    def _solve_constant(self, column: int) -> None:
-        """The best constant for the present rows, exactly."""
+    def _solve_common(self) -> None:
+        """What all cells share, exactly, for the present rows: the parameters of the loss, else the best constant."""
+        loss, column = self.problem.loss, self.problem.constant
+        if column is None and not loss.learns:
+            return
         cells, (own, other) = self.problem.observations, self.factors
         z = _core.pair_scores(own, other, *self._places, n_threads=self.n_threads)
         t, w = (
             np.broadcast_to(np.asarray(values, np.float64), len(cells)) for values in (cells.targets, cells.weights)
         )
-        other[:, column] += best_constant(self.problem.loss, z, t, w)
-        self._grams[1] = None
+        if loss.learns:
+            self.problem = replace(self.problem, loss=loss.learned(np.asarray(z, np.float64), t, w))
+        else:
+            other[:, column] += best_constant(loss, z, t, w)
+            self._grams[1] = None
 
     @cached_property
     def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -15,6 +15,7 @@ from halfstep.core import losses
 from halfstep.core.fitted import FromFit
 from halfstep.core.initial import seed_from
 from halfstep.core.loop import Callback, Record, Session, measure
+from halfstep.core.losses.coarse import on_grid
 from halfstep.core.losses.constant import best_constant
 from halfstep.core.problem import scaled_penalty
 from halfstep.data.files import Saved
@@ -45,8 +46,8 @@ SAMPLE = 4_000_000
 """Pairs that a cluster sends here to learn the penalty from; on one machine all are looked at."""
 
 
-def _is_logistic(model: PLQMF) -> bool:
-    return isinstance(model._loss(), losses.Logistic)
+def _has_probabilities(model: PLQMF) -> bool:
+    return model._loss().has_probabilities
 
 
 @dataclass(eq=False, repr=False)
@@ -70,13 +71,17 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
     ----------
     rank : length of the factors; None is 16, or 32 where rows have a hundred pairs and more on average.
     loss : a name or object of `halfstep.losses`, such as "absolute" or Huber(0.5). Losses of two classes ("hinge",
-        "squared_hinge", "smoothed_hinge", "logistic") take any two labels and make this a classifier.
+        "squared_hinge", "smoothed_hinge", "logistic") take any two labels and make this a classifier. "ordinal" takes
+        levels in their order; its thresholds stand in for the intercept and are solved in every sweep.
     reg_user, reg_item : the penalties of factors, relative to a pair of weight 1; None learns them from the data.
     C, rho : the same in other words: reg_user = rho / (C n), reg_item = (1 - rho) / (C m).
     reg_bias : the penalty of biases, one number or two (users, items); None is learned where the penalty of factors is,
         and is theirs where that is given.
     reg_scaling : the penalty of a row is times 1 ("constant"), its number of pairs n_i ("count"), or n_i^nu for a
         number nu, biases included. Learned penalties are divided by the mean of it.
+    coarse : whether targets on a grid, such as whole stars, stand for the interval around them under an absolute or
+        quantile loss, which is then averaged over it (`losses.Coarse`), and predictions are on the grid. None: where
+        the penalty is learned.
     intercept : whether mu is fitted; it is zero otherwise. On a cluster it stays where it starts, at the best constant.
     biases : whether a_u and b_i are fitted; they are zero otherwise.
     nonnegative : factors >= 0; biases stay free.
@@ -97,7 +102,8 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
     Attributes
     ----------
     user_factors_, item_factors_ : (n, rank), (m, rank); user_bias_, item_bias_ : (n,), (m,); intercept_ : mu.
-    user_ids_, item_ids_ : ids in the order of the rows. classes_ : the two labels, for losses of two classes.
+    user_ids_, item_ids_ : ids in the order of the rows. classes_ : the two labels, or the
+        levels of loss "ordinal"; loss_ : the loss as it was fitted, with its thresholds where it has any.
     history_ : one dict for each sweep: objective, data (C sum s phi), penalty, mean_loss (sum s phi / sum s), seconds,
         gap (the largest of any row), ...
     objective_, n_iter_, converged_ : the last objective, sweeps made, whether `tol` was reached.
@@ -113,6 +119,7 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
     reg_item: float | None = None
     reg_bias: float | Sequence[float] | None = None
     reg_scaling: str | float = "constant"
+    coarse: bool | None = None
     intercept: bool = True
     biases: bool = True
     nonnegative: bool = False
@@ -132,6 +139,7 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
     user_bias_ = FromFit[NDArray[Any]]("user_bias")
     item_bias_ = FromFit[NDArray[Any]]("item_bias")
     intercept_ = FromFit[float]("intercept")
+    loss_ = FromFit[losses.Loss]("loss")
     penalty_ = FromFit[RatingPenalty]("penalty")
     C_ = FromFit[float]("C")
     rho_ = FromFit[float]("rho")
@@ -141,10 +149,10 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The two labels, for losses of two classes."""
+        """The two labels, for losses of two classes; the levels in their order, for loss "ordinal"."""
         classes = self._fit().classes
         if classes is None:
-            raise AttributeError(f"loss={self.loss!r} has no classes; losses of two classes have.")
+            raise AttributeError(f"loss={self.loss!r} has no classes; losses of two classes and 'ordinal' have.")
         return classes
 
     # ------------------------------------------------------------------ fitting
@@ -168,7 +176,7 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
             splits=loss.is_quadratic and not self.nonnegative,  # other rows need their cells in one place
         )
         seed = seed_from(self.random_state)
-        penalty, constant = self._learned(given, loss, seed)
+        penalty, constant, loss = self._learned(given, loss, seed)
         columns = RatingColumns(
             self._rank(given), bool(self.biases), bool(self.intercept), penalty.pins if self.biases else (1.0, 1.0)
         )
@@ -184,25 +192,28 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
             if best is None or outcome.objective < best[0].objective:
                 best = outcome, session
         assert best is not None
-        self.fitted_ = RatingFit(engine.keep(given, best[1]), best[0], columns, penalty, loss, given.classes)
+        self.fitted_ = RatingFit(
+            engine.keep(given, best[1]), best[0], columns, penalty, best[1].problem.loss, given.classes
+        )
         return self
 
-    def _learned(self, given: Any, loss: losses.Loss, seed: int) -> tuple[RatingPenalty, float]:
-        """The penalty, given or learned, and the constant that the intercept starts from."""
+    def _learned(self, given: Any, loss: losses.Loss, seed: int) -> tuple[RatingPenalty, float, losses.Loss]:
+        """The penalty, given or learned, the constant that the intercept starts from, and the loss as it is fitted."""
         n, m = given.cells.shape
         if min(n, m) < 2:
             raise ValueError(f"X has {n} distinct users and {m} distinct items; a factorisation needs two of each.")
         penalty = given_penalty(
             n, m, C=self.C, rho=self.rho, reg_user=self.reg_user, reg_item=self.reg_item, reg_bias=self.reg_bias
         )
-        cells = given.sample(SAMPLE) if penalty is None or self.intercept else None
-        t, w = (0.0, 1.0) if cells is None else (cells.targets, cells.weights)
-        constant = 0.0
-        if self.intercept and cells is not None:
-            t, w = (np.broadcast_to(np.asarray(values, np.float64), len(cells)) for values in (t, w))
-            constant = best_constant(loss, np.zeros(len(cells)), t, w)
+        coarse = penalty is None if self.coarse is None else bool(self.coarse)
+        if penalty is not None and not (self.intercept or coarse or loss.learns):
+            return penalty, 0.0, loss
+        cells = given.sample(SAMPLE)
+        z = np.zeros(len(cells))
+        t, w = (np.broadcast_to(np.asarray(values, np.float64), len(z)) for values in (cells.targets, cells.weights))
+        loss = (on_grid(loss, t) if coarse else loss).learned(z, t, w)
+        constant = best_constant(loss, z, t, w) if self.intercept and not loss.learns else 0.0
         if penalty is None:
-            assert cells is not None
             penalty = learn_penalty(cells, loss, seed)
             both = bias_penalties(self.reg_bias)
             if both is not None:
@@ -210,7 +221,7 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
             if self.reg_scaling != "constant":
                 means = [float(np.mean(self._scaled(1.0, side))) for side in (cells, cells.T)]
                 penalty = penalty.divided(*means)
-        return penalty, constant
+        return penalty, constant, loss
 
     def _rank(self, given: Any) -> int:
         n, m = given.cells.shape
@@ -282,6 +293,9 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
     def predict(self, X: Any, *, unknown: str = "average") -> Any:
         """What the scores stand for, (N,): numbers, probabilities (Bernoulli), rates (Poisson) or classes.
 
+        Under loss "ordinal" the expected level, sum_k p_k classes_k, which is what squared loss aims at too;
+        `classes_[predict_proba(X).argmax(1)]` is the most likely one.
+
         unknown : see `decision_function`. After a fit by `SparkEngine` X is a Spark DataFrame, and the answer X with
         one more column, "prediction".
         """
@@ -291,19 +305,18 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
         fit: RatingFit = self._fit()
         return fit.kept.scores(X, fit.columns, decode, column, unknown, self.n_threads)
 
-    @available_if(_is_logistic)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of the two `classes_`, (N, 2); loss "logistic" only."""
-        from scipy.special import expit
-
-        scores = self.decision_function(X)
-        return np.stack([expit(-scores), expit(scores)], axis=1)
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any, *, unknown: str = "average") -> Floats:
+        """Probabilities of the `classes_`, (N, 2) or (N, K); losses "logistic" and "ordinal" only."""
+        return self._fit().loss.probabilities(self.decision_function(X, unknown=unknown))
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Larger is better. Two classes: accuracy. Squared loss: R^2. Any other: minus the mean of phi."""
         loss = self._loss()
-        scores = self.decision_function(X)
-        targets, _ = loss.encode_targets(y, self._fit().classes)
+        fit: RatingFit = self._fit()
+        scores = fit.loss.rounded(self.decision_function(X))
+        loss = fit.loss if loss.learns else loss
+        targets, _ = loss.encode_targets(y, fit.classes)
         same_length("y", targets, len(scores))
         weights = checked_weights(sample_weight, len(scores))
         if loss.form == "margin":

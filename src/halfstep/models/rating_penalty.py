@@ -151,8 +151,8 @@ def learn_penalty(cells: Observations, loss: Loss, seed: int) -> RatingPenalty:
     """The penalties of factors and biases for these cells."""
     data = _Cells.of(cells)
     constant = best_constant(loss, np.zeros(len(data.t)), data.t, data.w)
-    unit = 1.0 if loss.form == "margin" else float(np.average(np.abs(data.t - loss.decode(constant)), weights=data.w))
-    slopes = _Slopes(data, loss, unit or 1.0)
+    unit = loss.unit(constant, data.t, data.w)
+    slopes = _Slopes(data, loss, unit)
     z = np.full(len(data.t), constant)
     bend = slopes.bend(z)
     worth = [slopes.worth(z, bend, side) for side in (0, 1)]
@@ -171,7 +171,7 @@ def learn_penalty(cells: Observations, loss: Loss, seed: int) -> RatingPenalty:
     efficiency = slopes.efficiency(z, g, bend) ** 0.5
     factors = (1 - SHARE * efficiency) * _noise(data, data.w * g / 2, seed)
     users, items = (each * bend / (2 * efficiency) for each in worth)
-    return RatingPenalty(factors, factors, users, items, unit or 1.0)
+    return RatingPenalty(factors, factors, users, items, unit)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,8 @@ Residual form, r = z - t:
 | `PLQ(relu, rehu, "residual")` | sum ReLU(u r + v) + sum ReHU_tau(s r + t) | numbers |
 | `Bernoulli()` | log(1 + e^z) - t z | numbers in [0, 1] |
 | `Poisson()` | e^z - t z | numbers >= 0 |
+| `Ordinal()` | -log(s(c_{t+1} - z) - s(c_t - z)), s(x) = 1 / (1 + e^-x) | ordered levels t = 0, 1, ... |
+| `Coarse(below, above, step)` | below max(0, -r) + above max(0, r), averaged over r - step/2 .. r + step/2 | a grid |
 
 Margin form, r = t z with t = -1 or +1:
 
@@ -29,7 +31,8 @@ Margin form, r = t z with t = -1 or +1:
 | `Logistic()` | log(1 + e^-r) | two classes |
 
 with ReLU(x) = max(0, x), and ReHU_tau(x) = 0 for x <= 0, x^2/2 up to tau, tau (x - tau/2) beyond; tau may
-be inf. All but `Logistic`, `Bernoulli` and `Poisson` are piecewise linear-quadratic (PLQ).
+be inf. The thresholds c of `Ordinal` are fitted. All but `Logistic`, `Bernoulli`, `Poisson` and
+`Ordinal` are piecewise linear-quadratic (PLQ).
 """
 
 from __future__ import annotations
@@ -39,6 +42,8 @@ from dataclasses import fields
 from typing import Any
 
 from halfstep.core.losses.base import Loss
+from halfstep.core.losses.coarse import Coarse
+from halfstep.core.losses.ordinal import Ordinal
 from halfstep.core.losses.piecewise import (
     PLQ,
     Absolute,
@@ -58,11 +63,13 @@ from halfstep.errors import one_of
 __all__ = [
     "Absolute",
     "Bernoulli",
+    "Coarse",
     "EpsilonInsensitive",
     "Hinge",
     "Huber",
     "Logistic",
     "Loss",
+    "Ordinal",
     "PLQ",
     "PiecewiseLoss",
     "Poisson",
@@ -76,7 +83,7 @@ __all__ = [
 
 _OWN: tuple[type[Loss], ...] = (
     *(Squared, Absolute, Huber, Quantile, EpsilonInsensitive, SquaredEpsilonInsensitive),
-    *(Hinge, SquaredHinge, SmoothedHinge, PLQ, Logistic, Bernoulli, Poisson),
+    *(Hinge, SquaredHinge, SmoothedHinge, PLQ, Logistic, Bernoulli, Poisson, Ordinal, Coarse),
 )
 _ELSEWHERE: dict[str, type[Loss]] = {
     "mse": Squared,
@@ -94,6 +101,7 @@ _ELSEWHERE: dict[str, type[Loss]] = {
     "smooth_hinge": SmoothedHinge,
     "ssvm": SmoothedHinge,
     "log_loss": Logistic,
+    "cumulative_logit": Ordinal,
 }
 """What other libraries call them."""
 

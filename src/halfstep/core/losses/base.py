@@ -28,6 +28,9 @@ class Loss(ABC):
     is_smooth: ClassVar[bool] = False  # has a continuous second derivative
     is_quadratic: ClassVar[bool] = False  # one piece: row problems are linear systems
     keeps_duals: ClassVar[bool] = False  # a sweep starts from the dual variables of the one before
+    learns: ClassVar[bool] = False  # has parameters of its own, which are solved in every sweep by `learned`
+    has_probabilities: ClassVar[bool] = False  # of its classes
+    slopes: tuple[float, float] | None = None  # of a loss with one kink, at its target: how steep it is on both sides
     target_range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
 
     @abstractmethod
@@ -45,6 +48,24 @@ class Loss(ABC):
     def bind(self, rows: HalfStep) -> None:
         """Tell the core what a cell costs."""
         rows.loss(self.kind, LossForm[self.form])
+
+    def learned(self, z: Floats, t: Floats, w: Floats) -> Loss:
+        """This loss with its own parameters solved for the scores of all cells; itself where it has none."""
+        return self
+
+    def unit(self, constant: float, t: Floats, w: Floats) -> float:
+        """A scale of scores: how far targets are from the best constant; 1 where scores are not in units of y."""
+        if self.form == "margin":
+            return 1.0
+        return float(np.average(np.abs(t - self.decode(constant)), weights=w)) or 1.0
+
+    def rounded(self, z: ArrayLike) -> Floats:
+        """The scores that answers stand for: those of the fit, unless targets lie on a grid."""
+        return np.asarray(z, np.float64)
+
+    def probabilities(self, z: ArrayLike) -> Floats:
+        """(..., K): of each class at these scores."""
+        raise TypeError(f"{self!r} has no probabilities; 'logistic' and 'ordinal' have")
 
     @property
     def domain(self) -> str:
@@ -76,7 +97,7 @@ class Loss(ABC):
         """Predictions in the units of y: the class (z > 0: the second), or the number that z stands for."""
         z = np.asarray(z, dtype=np.float64)
         if self.form == "residual":
-            return self._mean(z)
+            return self._mean(self.rounded(z))
         if classes is None or len(classes) != 2:
             raise ValueError(f"classes={classes!r}; {self!r} needs the two classes that encode_targets returned")
         return np.asarray(np.asarray(classes)[(z > 0).astype(np.intp)])

@@ -102,6 +102,7 @@ class Absolute(PiecewiseLoss):
     """|z - t|."""
 
     name = "absolute"
+    slopes = (1.0, 1.0)
 
     def _composition(self) -> Composition:
         return ((1.0, -1.0), (0.0, 0.0)), _NO_REHU
@@ -131,6 +132,10 @@ class Quantile(PiecewiseLoss):
 
     def __post_init__(self) -> None:
         _check_number("q", self.q, lambda q: 0 < q < 1, "a number between 0 and 1, both excluded")
+
+    @property
+    def slopes(self) -> tuple[float, float]:  # type: ignore[override]
+        return float(self.q), float(1 - self.q)
 
     def _composition(self) -> Composition:
         return ((-self.q, 1 - self.q), (0.0, 0.0)), _NO_REHU

@@ -28,6 +28,7 @@ class Logistic(Loss):
     form = "margin"
     kind = LossKind.logistic
     is_smooth = True
+    has_probabilities = True
 
     def value(self, z: ArrayLike, t: ArrayLike) -> Floats:
         return np.asarray(np.logaddexp(0.0, -np.multiply(z, t)))
@@ -38,6 +39,10 @@ class Logistic(Loss):
     def curvature(self, z: ArrayLike, t: ArrayLike) -> Floats:
         r = np.multiply(z, t)
         return np.asarray(expit(r) * expit(-r))
+
+    def probabilities(self, z: ArrayLike) -> Floats:
+        z = np.asarray(z, np.float64)
+        return np.stack([expit(-z), expit(z)], axis=-1)
 
 
 @dataclass(frozen=True)

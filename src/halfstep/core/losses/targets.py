@@ -38,6 +38,18 @@ def encode_classes(y: ArrayLike, classes: NDArray[Any] | None, expected: str) ->
     return np.where(positive, 1.0, -1.0), known
 
 
+def encode_levels(y: ArrayLike, classes: NDArray[Any] | None, most: int, expected: str) -> tuple[Floats, NDArray[Any]]:
+    """0, 1, ... for the levels of `y` (n,), numbers in their order, and the levels: `classes`, or those of `y`."""
+    numbers = encode_numbers(y, -np.inf, np.inf, expected)
+    known = np.unique(numbers) if classes is None else np.asarray(classes, np.float64)
+    if not 2 <= known.size <= most:
+        shown = ", ".join(f"{value:g}" for value in known[:5]) + (", ..." if known.size > 5 else "")
+        raise ValueError(f"y has {known.size} distinct values ({shown}); {expected}. Bin y first, or change the loss")
+    places = np.minimum(np.searchsorted(known, numbers), known.size - 1)
+    _reject(known[places] != numbers, np.asarray(y), f"the levels of the fit are {', '.join(f'{v:g}' for v in known)}")
+    return places.astype(np.float64), known
+
+
 def _two_classes(labels: NDArray[Any], expected: str) -> NDArray[Any]:
     try:
         classes = np.unique(labels)

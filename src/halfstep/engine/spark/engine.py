@@ -106,6 +106,11 @@ class SparkEngine:
         self, X: Any, y: Any, weight: Any, loss: Loss, roles: tuple[str, str], *, dtype: Any, splits: bool
     ) -> CellsThere:
         """X is a DataFrame; y and weight name its columns."""
+        if loss.learns:
+            raise ValueError(
+                f"loss={loss!r} has parameters that are solved with all cells at hand, so it is not for SparkEngine; "
+                "fit it on one machine, or use loss='squared' there."
+            )
         X, classes = encoded(X, y, loss)
         self.check_executors()
         given = read_cells(
