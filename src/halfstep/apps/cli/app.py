@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from halfstep._version import __version__
-from halfstep.apps.cli import ask, fit, judge, show
+from halfstep.apps.cli import ask, fit_ratings, judge, predict, show
 
 app = typer.Typer(
     name="halfstep",
@@ -38,12 +38,13 @@ def halfstep(
 
 
 app.command(rich_help_panel="Start")(show.demo)
-app.add_typer(fit.app, name="fit", rich_help_panel="Models")
+app.add_typer(fit_ratings.app, name="fit", rich_help_panel="Models")  # that of `fit`, with its models of ratings
 app.command(rich_help_panel="Models")(judge.evaluate)
 app.command(rich_help_panel="Models")(judge.tune)
 app.command(rich_help_panel="Questions")(ask.recommend)
 app.command(rich_help_panel="Questions")(ask.similar)
 app.command(rich_help_panel="Questions")(ask.explain)
+app.command(rich_help_panel="Questions")(predict.predict)
 app.command(rich_help_panel="Pages")(show.report)
 app.command(rich_help_panel="Pages")(show.serve)
 app.command(rich_help_panel="This machine")(show.info)

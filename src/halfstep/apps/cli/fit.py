@@ -85,55 +85,6 @@ def fit_wals(
     run_fit(model, lambda: model.fit(interactions), output, as_json)
 
 
-@app.command("plq")
-@guarded
-def fit_plq(
-    data: Annotated[str, typer.Argument(help="A CSV, TSV, Parquet or Arrow file with a row for each rating.")],
-    output: SavedTo = Path("model.safetensors"),
-    user: sources.UserColumn = None,
-    item: sources.ItemColumn = None,
-    rating: Annotated[str | None, typer.Option(help="Column of ratings; detected when left out.")] = None,
-    rank: Rank = 10,
-    loss: Annotated[str, typer.Option(help="absolute, huber, squared, quantile, hinge, logistic, ...")] = "squared",
-    C: Annotated[float | None, typer.Option("--C", help="Weight of the data against the penalty.")] = None,
-    rho: Annotated[float | None, typer.Option(help="Share of the penalty on users, between 0 and 1.")] = None,
-    biases: Annotated[bool, typer.Option(help="Whether users and items have a bias each.")] = True,
-    nonnegative: Annotated[bool, typer.Option("--nonnegative", help="Factors of at least 0.")] = False,
-    max_iter: Sweeps = 30,
-    tol: Tolerance = 1e-4,
-    threads: Threads = None,
-    max_seconds: Seconds = None,
-    seed: Seed = 0,
-    as_json: JsonFlag = False,
-) -> None:
-    """Ratings under any piecewise linear-quadratic or smooth loss.
-
-    Examples:
-
-      halfstep fit plq ratings.csv --loss absolute --rank 6 -o ratings.safetensors
-
-      halfstep fit plq likes.parquet --rating liked --loss logistic
-    """
-    from halfstep.models.plqmf import PLQMF
-
-    check_writable(output)
-    pairs_of_ids, y = sources.read_ratings(data, user, item, rating)
-    model = PLQMF(
-        rank,
-        loss,
-        C,
-        rho,
-        biases=biases,
-        nonnegative=nonnegative,
-        max_iter=max_iter,
-        tol=tol,
-        n_threads=threads,
-        max_seconds=max_seconds,
-        random_state=seed,
-    )
-    run_fit(model, lambda: model.fit(pairs_of_ids, y), output, as_json)
-
-
 @app.command("ensemble")
 @guarded
 def fit_ensemble(

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from halfstep.apps.cli import fit, sources
+from halfstep.apps.cli import fit, judge_ratings, sources
 from halfstep.apps.cli.running import check_writable
 from halfstep.apps.console import (
     INTERRUPTED,
@@ -27,12 +27,16 @@ from halfstep.apps.console import (
     working,
 )
 
-Protocol = Annotated[str, typer.Option(help="strong_generalisation, leave_k_out or time_split.")]
+Protocol = Annotated[
+    str | None,
+    typer.Option(help="strong_generalisation, leave_k_out or time_split; of ratings random, per_user or by_time."),
+]
 LeaveOut = Annotated[int, typer.Option("--leave-out", help="Cells held out of every row, for leave_k_out.", min=1)]
 
 
 @guarded
 def evaluate(
+    context: typer.Context,
     data: sources.Data,
     model: Annotated[
         list[Path] | None,
@@ -43,22 +47,34 @@ def evaluate(
     weight: sources.WeightColumn = None,
     duplicates: sources.Duplicates = "sum",
     kind: sources.OnetKind = "activities",
-    protocol: Protocol = "strong_generalisation",
+    protocol: Protocol = None,
     leave_out: LeaveOut = 5,
     metrics: Annotated[
-        str, typer.Option(help="Metrics, separated by commas.")
-    ] = "ndcg,truncated_recall,precision,coverage",
+        str | None,
+        typer.Option(
+            help="Metrics, separated by commas: ndcg, map, coverage, ...; of ratings rmse, mae, log_loss, ..."
+        ),
+    ] = None,
+    splits: Annotated[int, typer.Option(help="So many splits, put together.", min=1)] = 1,
     k: Annotated[int, typer.Option("-k", help="How many of the best items are judged.", min=1)] = 10,
     rank: fit.Rank = 64,
     background: fit.Background = 0.05,
     reg: fit.Reg = 0.01,
     reg_scaling: fit.RegScaling = "1.0",
+    ratings: judge_ratings.AsRatings = False,
+    rating: sources.RatingColumn = None,
+    time: judge_ratings.TimeColumn = None,
+    estimators: judge_ratings.Estimators = None,
+    loss: judge_ratings.OfLoss = None,
+    share: judge_ratings.Share = None,
     threads: fit.Threads = None,
     seed: fit.Seed = 0,
     as_json: JsonFlag = False,
     output: OutputFile = None,
 ) -> None:
-    """Held-out ranking quality against popularity and item-KNN, with intervals over users.
+    """Held-out rankings beside popularity and item-KNN, or predicted ratings beside constant and biases.
+
+    Intervals are over users.
 
     Models are fitted on the training part only, so a saved model lends its parameters, not its factors.
 
@@ -67,10 +83,23 @@ def evaluate(
       halfstep evaluate sample --rank 16 --protocol leave_k_out
 
       halfstep evaluate clicks.parquet -m a.safetensors -m b.safetensors --json
+
+      halfstep evaluate ratings.csv --ratings --metrics rmse,mae,coverage@0.9 --splits 5
     """
     from halfstep.judge import evaluate as judge
     from halfstep.models.wals import WALS
 
+    asked = listed(metrics) or None
+    if ratings:
+        fit.refuse_given(context, judge_ratings.OnlyRankings, "--ratings judges predictions, not rankings")
+        judged = judge_ratings.models(model, estimators, loss, threads, seed)
+        table_of = judge_ratings.read(data, user, item, rating, time)
+        more = judge_ratings.options(share)
+        with working("fitting and predicting"):
+            result = judge(judged, table_of, protocol, asked, n_splits=splits, protocol_options=more, random_state=seed)
+        emit_document(result.to_dict(), lambda: show_result(result), as_json=as_json, output=output)
+        return
+    fit.refuse_given(context, judge_ratings.OnlyRatings, "rankings are judged; for predictions add --ratings")
     interactions = sources.read_interactions(data, user, item, weight, duplicates, kind)
     models: dict[str, Any] = {path.stem: sources.load_model(path, "WALS") for path in model or []}
     for each in models.values():
@@ -80,7 +109,9 @@ def evaluate(
         models = {"WALS": own}
     options = {"k": leave_out} if protocol == "leave_k_out" else {}
     with working("fitting and ranking"):
-        result = judge(models, interactions, protocol, listed(metrics), k, protocol_options=options, random_state=seed)
+        result = judge(
+            models, interactions, protocol, asked, k, protocol_options=options, n_splits=splits, random_state=seed
+        )
     emit_document(result.to_dict(), lambda: show_result(result), as_json=as_json, output=output)
 
 
@@ -136,38 +167,60 @@ def bench(
 
 @guarded
 def tune(
+    context: typer.Context,
     data: sources.Data,
     user: sources.UserColumn = None,
     item: sources.ItemColumn = None,
     weight: sources.WeightColumn = None,
     duplicates: sources.Duplicates = "sum",
     kind: sources.OnetKind = "activities",
-    metric: Annotated[str, typer.Option(help="Ranking metric to maximise.")] = "ndcg@10",
+    metric: Annotated[
+        str | None, typer.Option(help="What is searched for; ndcg@10, and for ratings what goes with the loss.")
+    ] = None,
     trials: Annotated[int, typer.Option(help="Settings to try.", min=1)] = 40,
     timeout: Annotated[float | None, typer.Option(help="Begin no trial after that many seconds.", min=0)] = None,
     study: Annotated[Path | None, typer.Option(help="SQLite file to keep the study in; run again to go on.")] = None,
-    protocol: Protocol = "strong_generalisation",
+    protocol: Protocol = None,
     leave_out: LeaveOut = 5,
+    ratings: judge_ratings.AsRatings = False,
+    rating: sources.RatingColumn = None,
+    time: judge_ratings.TimeColumn = None,
+    estimators: judge_ratings.Estimators = None,
+    loss: judge_ratings.OfLoss = None,
+    share: judge_ratings.Share = None,
     save: Annotated[Path | None, typer.Option(help="Fit the best setting on all data and write it here.")] = None,
     threads: fit.Threads = None,
     seed: fit.Seed = 0,
     as_json: JsonFlag = False,
     output: OutputFile = None,
 ) -> None:
-    """Search rank, background, penalty and weights for the best held-out ranking; judged on cells no trial has seen.
+    """Search for the best held-out ranking, or for the best predictions of ratings; judged on cells no trial has seen.
 
     Needs the extra `tune`. --trials counts those of earlier runs with the same --study.
 
     Example:
 
       halfstep tune clicks.parquet --trials 60 --study clicks.db --save best.safetensors
+
+      halfstep tune ratings.csv --ratings --estimators plq --loss absolute --trials 30
     """
     from halfstep.apps.tune import tune as search
 
     if save is not None:
         check_writable(save)
-    interactions = sources.read_interactions(data, user, item, weight, duplicates, kind)
-    with stop_on_interrupt("trial") as stop, bar(f"tuning {metric}", trials) as advance:
+    searched: Any = None
+    if ratings:
+        fit.refuse_given(context, judge_ratings.OnlyRankings, "--ratings tunes predictions, not rankings")
+        found = judge_ratings.models(None, estimators or "plq", loss, threads, seed)
+        if len(found) > 1:
+            raise ValueError(f"--estimators {estimators}: one model is tuned at a time; name one of them")
+        searched = next(iter(found.values()))
+        interactions: Any = judge_ratings.read(data, user, item, rating, time)
+    else:
+        fit.refuse_given(context, judge_ratings.OnlyRatings, "rankings are tuned; for predictions add --ratings")
+        interactions = sources.read_interactions(data, user, item, weight, duplicates, kind)
+    options = {"k": leave_out} if protocol == "leave_k_out" else judge_ratings.options(share)
+    with stop_on_interrupt("trial") as stop, bar("tuning", trials) as advance:
 
         def on_trial(done: int, best: float) -> bool:
             advance(done, f"best {best:.4f}")
@@ -175,11 +228,12 @@ def tune(
 
         tuning = search(
             interactions,
+            searched,
             metric=metric,
             n_trials=trials,
             timeout=timeout,
             protocol=protocol,
-            protocol_options={"k": leave_out} if protocol == "leave_k_out" else {},
+            protocol_options=options,
             storage=study,
             n_threads=threads,
             random_state=seed,
@@ -188,7 +242,7 @@ def tune(
 
     def show() -> None:
         out = console()
-        out.print(table(tuning.ranked(8), f"Best of {len(tuning.trials)} trials by {metric}"))
+        out.print(table(tuning.ranked(8), f"Best of {len(tuning.trials)} trials by {tuning.metric}"))
         out.print(table(tuning.front(), "\nFront: nothing better in less time"))
         out.print(table([{"parameter": p, "importance": v} for p, v in tuning.importance().items()], "\nImportance"))
         out.print("\n[bold]On cells no trial has seen[/]")
@@ -197,7 +251,9 @@ def tune(
     emit_document(tuning.to_dict(), show, as_json=as_json, output=output)
     if save is not None:
         with working("fitting the best setting on all data"):
-            tuning.best_model().fit(interactions).save(save)
+            best = tuning.best_model()
+            best = best.fit(interactions.pairs, interactions.y) if ratings else best.fit(interactions)
+            best.save(save)
         say(f"model written to {escape(str(save))}")
     if stop.asked:
         raise typer.Exit(INTERRUPTED)

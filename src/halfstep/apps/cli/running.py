@@ -91,6 +91,17 @@ def run_average(
     _hand_over(model, output, facts, seconds, as_json, also)
 
 
+def run_draws(model: Any, fit: Callable[[], Any], output: Path | None, as_json: bool) -> None:
+    """The same for a `BayesMF`, which draws. Ctrl-C ends it with nothing."""
+    say(f"drawing, {model.n_sweeps:,} sweeps")
+    begun = time.perf_counter()
+    model.set_params(verbose=_bar(as_json))
+    fit()
+    seconds = time.perf_counter() - begun
+    model.set_params(verbose=0)
+    _hand_over(model, output, {"sweeps": model.n_iter_, **model.diagnostics_}, seconds, as_json, _nothing)
+
+
 def _hand_over(
     model: Any, output: Path | None, facts: dict[str, Any], seconds: float, as_json: bool, also: Callable[[], None]
 ) -> None:

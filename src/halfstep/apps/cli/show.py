@@ -45,7 +45,7 @@ def report(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Ratings to judge a PLQMF on, or the predictions an ensemble was fitted to, for more charts."
+            help="Ratings to judge a model of them on, or the predictions an ensemble was fitted to, for more charts."
         ),
     ] = None,
     open_page: Open = None,
@@ -68,13 +68,13 @@ def report(
 def read_evidence(fitted: Any, data: Path) -> dict[str, Any]:
     """What the report of this kind of model takes beside the model, from a file."""
     kind = type(fitted).__name__
-    if kind == "PLQMF":
-        pairs_of_ids, y = read_ratings(str(data))
-        return {"pairs": pairs_of_ids, "y": y}
+    if kind in ("PLQMF", "BayesMF"):
+        ratings = read_ratings(str(data))
+        return {"pairs": ratings.pairs, "y": ratings.y}
     if kind.startswith("CFEnsemble"):
         table = read_predictions(data)
         return {"P": table.P, "names": table.names, "ids": table.ids.tolist()}
-    raise ValueError(f"--data is for PLQMF and ensembles; a {kind} file holds its own data")
+    raise ValueError(f"--data is for PLQMF, BayesMF and ensembles; a {kind} file holds its own data")
 
 
 def show_page(page: Path, wanted: bool | None) -> None:
@@ -136,6 +136,8 @@ def model_facts(path: Path) -> dict[str, Any]:
     facts |= {f"{side}s": len(index) for side, index in saved.indexes.items()}
     history = getattr(fitted, "history_", [])
     if history:
-        facts |= {"sweeps": len(history), "objective": objective(history[-1]), "converged": fitted.converged_}
+        facts["sweeps"] = len(history)
+        if hasattr(fitted, "converged_"):
+            facts |= {"objective": objective(history[-1]), "converged": fitted.converged_}
     facts |= {f"  {name}": escape(str(value)) for name, value in saved.params.items()}
     return facts

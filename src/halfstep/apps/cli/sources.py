@@ -5,7 +5,6 @@ Knows files and columns. Must not know what is done with them.
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +19,7 @@ from halfstep.data import files as persistence
 from halfstep.data.columns import choose_columns
 from halfstep.data.datasets._sources import read_columns
 from halfstep.data.datasets.interactions import Interactions
+from halfstep.data.datasets.ratings import Ratings
 from halfstep.data.names import Names
 from halfstep.errors import UnknownIdError, close_matches, did_you_mean
 from halfstep.kinds import load
@@ -39,6 +39,15 @@ ItemColumn = Annotated[str | None, typer.Option("--item", help="Column of items;
 WeightColumn = Annotated[
     str | None, typer.Option("--weight", help="Column of weights; detected when left out, 'none' for weights of 1.")
 ]
+RatingData = Annotated[
+    str,
+    typer.Argument(
+        help="A CSV, TSV, Parquet or Arrow file with a row for each rating, a MovieLens folder, or the word 'sample'."
+    ),
+]
+RatingColumn = Annotated[str | None, typer.Option("--rating", help="Column of ratings; detected when left out.")]
+OF_RATINGS = ("PLQMF", "BayesMF", "Biases", "Constant")
+"""Kinds of models that predict ratings."""
 Duplicates = Annotated[
     str, typer.Option(help="What becomes of a pair that comes twice: sum, mean, max, last, count or error.")
 ]
@@ -100,26 +109,44 @@ def _read_folder(folder: Path, kind: str) -> Interactions:
 
 
 def read_ratings(
-    data: str, user: str | None = None, item: str | None = None, rating: str | None = None
-) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Pairs (n, 2) of ids and their ratings (n,); every row of the table counts, repeated pairs too."""
-    given = {"user": user, "item": item, "weight": rating}
+    data: str, user: str | None = None, item: str | None = None, rating: str | None = None, time: str | None = None
+) -> Ratings:
+    """Ratings of a table, where every row counts, or of a published folder; a note says what was taken for what."""
+    with working(f"reading {escape(data)}"):
+        if data == SAMPLE:
+            found = Ratings.of(datasets.load_sample_skills())
+        elif Path(data).is_dir():
+            found = Ratings.of(_read_folder(Path(data), "activities"))
+        else:
+            found = datasets.read_ratings(_existing(data), user, item, rating, time)
+    took = {"rating" if role == "weight" else role: name for role, name in found.report.get("columns", {}).items()}
+    if took:
+        say("took " + ", ".join(f"{escape(repr(column))} as {role}" for role, column in took.items()))
+    users, items = found.shape
+    say(f"{escape(found.name)}: {len(found):,} ratings, {users:,} users, {items:,} items")
+    return found
+
+
+def read_pairs(data: str, user: str | None = None, item: str | None = None) -> NDArray[Any]:
+    """Pairs (n, 2) of ids from a table; whole numbers are numbers."""
     with working(f"reading {escape(data)}"):
         columns, report, name = read_columns(
-            _existing(data), lambda names: choose_columns(given, names), delimiter=None, engine=None
+            _existing(data),
+            lambda names: choose_columns({"user": user, "item": item}, names),
+            delimiter=None,
+            engine=None,
         )
-    if "weight" not in columns:
-        raise ValueError(f"{name} has no column that looks like the rating; say which: --rating NAME")
-    took = {"rating" if role == "weight" else role: column for role, column in report["columns"].items()}
-    say("took " + ", ".join(f"{escape(repr(column))} as {role}" for role, column in took.items()))
-    users, items, y = columns["user"], columns["item"], np.asarray(columns["weight"], np.float64)
-    whole = (users.codes >= 0) & (items.codes >= 0) & np.isfinite(y)
-    if not whole.all():
-        lost = int((~whole).sum())
-        warnings.warn(f"{name}: {lost:,} of {len(whole):,} rows lack an id or a number; left out", stacklevel=2)
-    pairs = np.column_stack([side.values[side.codes[whole]] for side in (users, items)])
-    say(f"{escape(name)}: {len(pairs):,} ratings, {len(users.values):,} users, {len(items.values):,} items")
-    return pairs, y[whole]
+    users, items = columns["user"], columns["item"]
+    lost = int(((users.codes < 0) | (items.codes < 0)).sum())
+    if lost:
+        raise ValueError(f"{name}: {lost:,} of {len(users.codes):,} rows lack an id; fill them in or drop them")
+    if not len(users.codes):
+        raise ValueError(f"{name} has no rows; there is nothing to predict")
+    say("took " + ", ".join(f"{escape(repr(column))} as {role}" for role, column in report["columns"].items()))
+    pairs = np.empty((len(users.codes), 2), object)
+    for side, column in enumerate((users, items)):
+        pairs[:, side] = column.values[column.codes].tolist()
+    return pairs
 
 
 def load_model(path: Path, *kinds: str) -> Any:
