@@ -49,7 +49,9 @@ def predictions(tmp_path) -> tuple[Path, Path, np.ndarray]:
 def test_fit_ensemble_writes_probabilities_beside_the_ids(predictions, tmp_path):
     table, labels, truth = predictions
     fused, saved = tmp_path / "fused.csv", tmp_path / "m.safetensors"
-    result = run("fit", "ensemble", table, "--labels", labels, "--fused", fused, "-o", saved)
+    result = run(
+        "fit", "ensemble", table, "--labels", labels, "--fused", fused, "-o", saved, "--positive", "yes", "--single"
+    )
     assert result.exit_code == 0, result.output
     assert "80 instances, 4 classifiers, 30 labels" in result.stderr
     rows = list(csv.DictReader(fused.read_text().splitlines()))
@@ -73,7 +75,9 @@ def test_tables_of_predictions_that_cannot_be_used(predictions, tmp_path, change
     table, labels, _ = predictions
     text = table.read_text().replace(*change, 1)
     table.write_text(text if "x0." not in change[1] else _spoiled(text))
-    result = run("fit", "ensemble", table, "--labels", labels, "--fused", tmp_path / "f.csv", *options)
+    result = run(
+        "fit", "ensemble", table, "--labels", labels, "--fused", tmp_path / "f.csv", "--positive=yes", *options
+    )
     assert result.exit_code == 1
     assert message in one_line(result.stderr)
     assert not (tmp_path / "f.csv").exists()
@@ -88,10 +92,12 @@ def _spoiled(text: str) -> str:
 
 
 @pytest.mark.filterwarnings("ignore::halfstep.ensemble.predictions.PredictionWarning")
-def test_fit_ensemble_can_average_a_family(predictions, tmp_path):
+def test_fit_ensemble_averages_a_family(predictions, tmp_path):
     table, labels, _ = predictions
     fused, saved, page = tmp_path / "fused.csv", tmp_path / "m.safetensors", tmp_path / "r.html"
-    result = run("fit", "ensemble", table, "--labels", labels, "--fused", fused, "-o", saved, "--average", "--json")
+    result = run(
+        "fit", "ensemble", table, "--labels", labels, "--fused", fused, "-o", saved, "--positive=yes", "--json"
+    )
     assert result.exit_code == 0, result.output
     fitted = halfstep.load(saved)
     assert type(fitted) is halfstep.CFEnsembleCV
@@ -107,20 +113,35 @@ def test_fit_ensemble_can_average_a_family(predictions, tmp_path):
     assert fitted.members_[0]["name"] in page.read_text()
     assert "case-" in page.read_text()  # ids of the table, not row numbers
     assert run("info", saved).exit_code == 0
+    assert fitted.instance_ids_.tolist() == [f"case-{k}" for k in range(80)]
+    assert fitted.feature_names_in_.tolist() == ["tree", "bayes", "svm", "net"]
+
+
+@pytest.mark.filterwarnings("ignore::halfstep.ensemble.predictions.PredictionWarning")
+def test_labels_that_are_text_must_say_which_one_is_meant(predictions, tmp_path):
+    table, labels, _ = predictions
+    asked = run("fit", "ensemble", table, "--labels", labels, "--fused", tmp_path / "f.csv")
+    assert asked.exit_code == 1
+    assert "of which of the two? Say so: positive='no' or positive='yes' (--positive" in one_line(asked.stderr)
+    turned = run("fit", "ensemble", table, "--labels", labels, "--fused", tmp_path / "f.csv", "--positive", "no")
+    assert turned.exit_code == 0, turned.output
+    assert "p_no" in (tmp_path / "f.csv").read_text().splitlines()[0]
 
 
 def test_options_of_one_factorisation_are_refused_beside_average(predictions, tmp_path):
     table, labels, _ = predictions
-    result = run("fit", "ensemble", table, "--labels", labels, "--average", "--rank", 3, "--reg", 2.0)
+    result = run("fit", "ensemble", table, "--labels", labels, "--positive=yes", "--rank", 3, "--reg", 2.0)
     assert result.exit_code == 2
     told = " ".join(result.stderr.replace("│", " ").split())
-    assert "--average tries a family of factorisations; leave out --rank, --reg" in told
+    assert "the average tries a family of factorisations; add --single, or leave out --rank, --reg" in told
 
 
 def test_evaluate_says_that_an_ensemble_is_not_a_recommender(predictions, tmp_path):
     table, labels, _ = predictions
     saved = tmp_path / "m.safetensors"
-    fit = run("fit", "ensemble", table, "--labels", labels, "--fused", tmp_path / "f.csv", "-o", saved, "--average")
+    fit = run(
+        "fit", "ensemble", table, "--labels", labels, "--fused", tmp_path / "f.csv", "-o", saved, "--positive=yes"
+    )
     assert fit.exit_code == 0, fit.output
     result = run("evaluate", "sample", "-m", saved)
     assert result.exit_code == 1

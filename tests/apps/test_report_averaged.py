@@ -13,3 +13,6 @@ def test_members_and_doubtful_instances_are_shown(tmp_path):
     model.save(tmp_path / "m.safetensors")
     again = write_report(hs.load(tmp_path / "m.safetensors"), tmp_path / "loaded.html", P=P).read_text()
     assert "The most doubtful instances" in again
+    for words in ("What to label next", "Weights of the classifiers", "Instances by difficulty", "nearer to what is"):
+        assert words in page
+        assert words in again

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -19,11 +20,15 @@ from halfstep.apps.report import Chapter, Page, chapter
 
 LEAD = (
     "Fix one side of a matrix, solve the other. Each story fits one model to built-in data and compares it with the "
-    "baselines that every new method must beat. The data are illustrative or generated; the numbers are measured here."
+    "baselines that every new method must beat. The numbers are measured here; generated data are called so."
 )
 
 DRAWS = 5
-"""Draws of the labels in the third story."""
+LABELS = 40
+TRAINED = 169
+SILENT = 0.5
+"""Of the third story: draws of the labels and their number, rows that classifiers are trained on, the share of
+instances of which a classifier says nothing."""
 
 
 @dataclass
@@ -134,27 +139,26 @@ def ratings(seed: int) -> Story:
 
 
 def fusion(seed: int) -> Story:
-    """Twelve classifiers, forty labels, one probability: CFEnsemble and CFEnsembleCV against averages and stacking."""
+    """Twelve classifiers of real tumours, forty labels, one probability: CFEnsembleCV against averages and stacking."""
     import numpy as np
 
     from halfstep.apps.report.fusion import baselines_beside, scored
-    from halfstep.data.datasets import make_predictions
     from halfstep.ensemble import CFEnsemble, CFEnsembleCV
 
-    P, _, y_true = make_predictions(2_000, 12, missing=0.1, labels=0.0, random_state=seed)
+    P, y_true, names = _tumours(seed)
     random = np.random.default_rng(seed)
     losses: dict[str, list[float]] = {}
     areas: dict[str, list[float]] = {}
     for _ in range(DRAWS):  # which instances are labelled is luck, and with so few of them it matters
         y = np.full(len(P), np.nan)
-        labelled = random.choice(len(P), 40, replace=False)
+        labelled = random.choice(len(P), LABELS, replace=False)
         y[labelled] = y_true[labelled]
         hidden = np.isnan(y)
-        model = CFEnsemble(random_state=seed).fit(P, y)
+        model = CFEnsembleCV(random_state=seed).fit(dict(zip(names, P.T, strict=True)), y)
         everyone = [
             *baselines_beside(P, np.where(hidden, -1, y)),
-            ("CFEnsemble", model.predict_proba()[:, 1]),
-            ("CFEnsembleCV", CFEnsembleCV(random_state=seed).fit(P, y).predict_proba()[:, 1]),
+            ("CFEnsemble", CFEnsemble(random_state=seed).fit(P, y).predict_proba()[:, 1]),
+            ("CFEnsembleCV", model.predict_proba()[:, 1]),
         ]
         for name, p in everyone:
             one = scored(name, p[hidden], y_true[hidden], n_bootstrap=1)
@@ -170,17 +174,59 @@ def fusion(seed: int) -> Story:
     ]
     wanted = model.query(5)
     answer = [
-        {"instance": int(i), "probability": float(model.predict_proba()[i, 1]), "novelty": float(model.novelty_[i])}
+        {
+            "instance": int(i),
+            "probability": float(model.predict_proba()[i, 1]),
+            "uncertainty": float(model.uncertainty_[i]),
+        }
         for i in wanted
     ]
+    caption = (
+        f"{len(P)} tumours (Wisconsin, from scikit-learn), {len(names)} classifiers trained on {TRAINED} others, each "
+        f"silent on {SILENT:.0%}; {LABELS} labels, judged on the rest; mean of {DRAWS} draws of the labels [smallest, "
+        "largest]"
+    )
     return Story(
         comparison,
-        f"2,000 generated instances, 12 classifiers, 40 labels; judged on the 1,960 others; mean of {DRAWS} draws of "
-        "the labels [smallest, largest]",
+        caption,
         answer,
         "Which labels would help most?",
-        lambda: chapter(model, title="Twelve classifiers, forty labels", P=P, y_true=y_true),
+        lambda: chapter(
+            model, title="Twelve classifiers, forty labels", P=P, comparison=comparison, caption=f"{caption}."
+        ),
     )
+
+
+def _tumours(seed: int) -> tuple[Any, Any, list[str]]:
+    """Predictions (n, 12) of classifiers that know few rows and few columns each, NaN where silent; labels; names."""
+    import numpy as np
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.preprocessing import scale
+    from sklearn.tree import DecisionTreeClassifier
+
+    X, y = load_breast_cancer(return_X_y=True)
+    X, random = scale(X), np.random.default_rng(seed)
+    order = random.permutation(len(y))
+    train, rest = order[:TRAINED], order[TRAINED:]
+    kinds = {
+        "logistic": lambda: LogisticRegression(C=0.1),
+        "bayes": GaussianNB,
+        "neighbours": lambda: KNeighborsClassifier(9),
+        "tree": lambda: DecisionTreeClassifier(max_depth=3, random_state=seed),
+    }
+    P, names = [], []
+    for number in range(1, 4):
+        for name, make in kinds.items():
+            columns = random.choice(X.shape[1], 4, replace=False)
+            rows = random.choice(train, 60, replace=False)
+            model = make().fit(X[np.ix_(rows, columns)], y[rows])
+            told = model.predict_proba(X[np.ix_(rest, columns)])[:, 1]
+            P.append(np.where(random.random(len(rest)) < SILENT, np.nan, told))
+            names.append(f"{name} {number}")
+    return np.column_stack(P), y[rest], names
 
 
 STORIES: dict[str, tuple[str, Callable[[int], Story]]] = {

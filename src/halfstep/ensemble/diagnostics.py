@@ -61,9 +61,9 @@ def diagnose(fit: EnsembleFit) -> Diagnostics:
     truth = expand_labels(fit.labels, k).astype(np.float64)
     terms = ("total", "reconstruction", "supervised", "penalty")
     return Diagnostics(
-        _root(errors[labelled].sum(), counts[labelled].sum()),
-        _root(errors[~labelled].sum(), counts[~labelled].sum()),
-        _cosines(factors.classifier_factors[:, factors.columns.shared].astype(np.float64)),
+        root(errors[labelled].sum(), counts[labelled].sum()),
+        root(errors[~labelled].sum(), counts[~labelled].sum()),
+        cosines(factors.classifier_factors[:, factors.columns.shared].astype(np.float64)),
         classifier_weights(factors, fit.fusion),
         difficulty,
         fit.novelty,
@@ -72,7 +72,7 @@ def diagnose(fit: EnsembleFit) -> Diagnostics:
     )
 
 
-def _root(total: float, count: float) -> float | None:
+def root(total: float, count: float) -> float | None:
     return float(np.sqrt(total / count)) if count else None
 
 
@@ -85,7 +85,7 @@ def _squared_errors(factors: EnsembleFactors) -> tuple[Floats, Floats]:
     return errors, counts
 
 
-def _cosines(vectors: Floats) -> Floats:
+def cosines(vectors: Floats) -> Floats:
     length = np.sqrt((vectors**2).sum(axis=1))
     unit = vectors / np.where(length > 0, length, 1)[:, None]
     cosines: Floats = np.clip(unit @ unit.T, -1, 1)

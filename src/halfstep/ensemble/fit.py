@@ -106,7 +106,12 @@ class EnsembleFit(FittedInstances):
         return self.factors.row_factors[:, self.factors.columns.shared].reshape(len(self.labels), -1)
 
     @property
-    def votes(self) -> Floats:
+    def classifier_vectors(self) -> NDArray[Any]:
+        """(m, rank) shared factors of the classifiers."""
+        return self.factors.classifier_factors[:, self.factors.columns.shared]
+
+    @property
+    def opinions(self) -> Floats:
         """(n, m, classes) what classifiers said of the fitted instances, clipped as the fit saw it; NaN: nothing."""
         told = self.factors.predictions()
         if self.n_channels == 1:

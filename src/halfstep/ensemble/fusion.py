@@ -129,20 +129,26 @@ def by_class(positive: Floats, n_channels: int) -> Floats:
 
 def unlabelled_gains(factors: EnsembleFactors, positive: Floats, y: Codes, n: int) -> NDArray[np.intp]:
     """Greedy choice of n unlabelled instances by information; see `CFEnsemble.query`."""
-    n_channels = factors.columns.n_channels
     design = factors.design(slice(None), "latent")
-    X = _task_features(design)
+    return most_informative(_task_features(design), positive, y, factors.columns.n_channels, n)
+
+
+def most_informative(X: Floats, positive: Floats, y: Codes, n_channels: int, n: int) -> NDArray[np.intp]:
+    """Greedy choice of n unlabelled instances: largest p (1 - p) x'H^-1 x, H the information of all that are known.
+
+    X (N, features) and positive (N,) of the rows, n_channels of them for each instance; y (n,) codes, -1 unlabelled.
+    """
     weight = positive * (1 - positive)
     labelled = np.repeat(y >= 0, n_channels)
     information = np.eye(X.shape[1]) + (X[labelled] * weight[labelled, None]).T @ X[labelled]
-    open_ = y < 0
-    chosen = []
+    free = y < 0
+    chosen: list[int] = []
     for _ in range(n):
         reach = np.einsum("ij,ij->i", X @ np.linalg.inv(information), X)
         gain = (weight * reach).reshape(-1, n_channels).sum(axis=1)
-        best = int(np.argmax(np.where(open_, gain, -np.inf)))
+        best = int(np.argmax(np.where(free, gain, -np.inf)))
         rows = slice(best * n_channels, (best + 1) * n_channels)
         information += (X[rows] * weight[rows, None]).T @ X[rows]
-        open_[best] = False
+        free[best] = False
         chosen.append(best)
     return np.array(chosen, np.intp)

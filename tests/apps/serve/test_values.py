@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from fastapi.testclient import TestClient
 
-from halfstep import PLQMF, CFEnsemble
+from halfstep import PLQMF, CFEnsemble, CFEnsembleCV
 from halfstep.apps.serve import create_app
 
 
@@ -70,7 +71,7 @@ def messages(tmp_path: Path) -> Iterator[tuple[TestClient, CFEnsemble]]:
     P[5, 2] = np.nan
     y = np.full(80, None, object)
     y[:20] = np.where(truth[:20], "spam", "ham")
-    model = CFEnsemble(rank=2, random_state=0, n_threads=1).fit(P, y)
+    model = CFEnsemble(rank=2, random_state=0, n_threads=1, positive="spam").fit(P, y)
     model.save(tmp_path / "model.safetensors")
     with TestClient(create_app(tmp_path / "model.safetensors", max_list=30), raise_server_exceptions=False) as client:
         yield client, model
@@ -130,7 +131,7 @@ def test_labels_change_the_model_in_service_and_not_the_file(messages: tuple[Tes
     changes = client.post("/labels", json={"labels": labels}).json()
     assert changes["labelled"] == 23
     known = client.get("/labels").json()["labels"]
-    assert all(label in known for label in labels)
+    assert all(label | {"id": label["number"]} in known for label in labels)
     y = np.full(80, None, object)
     y[[label["number"] for label in labels]] = "spam"
     expected = model.partial_fit(y=y).predict_proba()
@@ -191,3 +192,29 @@ def test_an_ensemble_without_instances_still_fuses(messages: tuple[TestClient, C
     rows = [[0.9, 0.8, 0.7, 0.2, None, 0.6]]
     assert client.post("/fuse", json={"predictions": rows}).status_code == 200
     assert client.get("/instances").json()["error"] == "a Fuser does not answer /instances; it answers /fuse"
+
+
+def test_an_average_serves_its_instances_by_name(tmp_path: Path) -> None:
+    """Ids of instances and names of classifiers were lost, and an average only fused."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(60) % 3 == 0
+    P = 1 / (1 + np.exp(-(np.where(truth, 1, -1)[:, None] * rng.uniform(0.3, 2, 4) + rng.normal(size=(60, 4)))))
+    table = pd.DataFrame(P, columns=list("abcd"), index=[f"mail {i}" for i in range(60)])
+    labels = {f"mail {i}": "spam" if truth[i] else "ham" for i in range(20)}
+    model = CFEnsembleCV(ranks=(1,), n_threads=1, positive="spam").fit(table, labels)
+    model.save(tmp_path / "model.safetensors")
+    with TestClient(create_app(tmp_path / "model.safetensors")) as client:
+        assert {"/fuse", "/instances", "/suggestions"} <= set(client.get("/model").json()["answers"])
+        one = client.get("/instance", params={"number": 7}).json()
+        assert one["id"] == "mail 7"
+        assert [vote["name"] for vote in one["votes"]] == list("abcd")
+        asked = [entry["id"] for entry in client.get("/suggestions").json()["results"]]
+        assert asked == model.query(5).tolist()
+        rows = [dict(reversed(row.items())) for row in table[:2].to_dict("records")]
+        fused = client.post("/fuse", json={"predictions": rows}).json()
+        np.testing.assert_allclose(fused["probabilities"], model.predict_proba()[:2], atol=1e-6)
+        wrong = client.post("/fuse", json={"predictions": [{"z": 0.5}]})
+        assert "'z', which the model was not fitted with" in wrong.json()["error"]
+        done = client.post("/labels", json={"labels": [{"number": 30, "label": "spam"}]}).json()
+        assert (done["labelled"], done["sweeps"]) == (21, 0)
+        assert {"number": 30, "id": "mail 30", "label": "spam"} in client.get("/labels").json()["labels"]

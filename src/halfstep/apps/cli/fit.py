@@ -98,11 +98,17 @@ def fit_ensemble(
     classifiers: Annotated[str | None, typer.Option(help="Columns to fuse, separated by commas.")] = None,
     fused: Annotated[Path, typer.Option(help="Where the fused probabilities are written.")] = Path("fused.csv"),
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write the model here.")] = None,
+    positive: Annotated[
+        str | None, typer.Option(help="The label whose probability the table holds; labels that are text need it.")
+    ] = None,
+    single: Annotated[
+        bool, typer.Option("--single", help="One factorisation, CFEnsemble, in place of the average of a family.")
+    ] = False,
     average: Annotated[
-        bool, typer.Option("--average", help="Average a family of factorisations, weighed by labels: nothing to tune.")
+        bool, typer.Option("--average", help="The average of a family of factorisations: what happens anyway.")
     ] = False,
     rank: Annotated[int | None, typer.Option(help="Latent factors; the root of the classifiers when left out.")] = None,
-    rho: Annotated[float, typer.Option(help="Weight of reconstruction against labels, 0 to 1.", min=0, max=1)] = 0.5,
+    rho: Annotated[float, typer.Option(help="Weight of reconstruction against labels, 0 to 1.", min=0, max=1)] = 0.9,
     reg: Reg = 2.0,
     aggregator: Annotated[str, typer.Option(help="weighted, mean or attention.")] = "weighted",
     solver: Annotated[str, typer.Option(help="exact (the combined loss) or als (label-aware).")] = "exact",
@@ -114,28 +120,34 @@ def fit_ensemble(
 
     Examples:
 
-      halfstep fit ensemble predictions.csv --labels labels.csv --fused fused.csv
+      halfstep fit ensemble predictions.csv --labels labels.csv --fused fused.csv -o fused.safetensors
 
-      halfstep fit ensemble predictions.csv --labels labels.csv --average -o average.safetensors
+      halfstep fit ensemble predictions.csv --labels labels.csv --positive sick
+
+      halfstep fit ensemble predictions.csv --labels labels.csv --single --rho 0.5
     """
     from halfstep.ensemble import CFEnsemble, CFEnsembleCV
 
-    if average:
-        refuse_given(context, OF_ONE_FACTORISATION, "--average tries a family of factorisations")
+    if single and average:
+        raise typer.BadParameter("--single and --average are two things; leave out one of them")
+    if not single:
+        refuse_given(context, OF_ONE_FACTORISATION, "the average tries a family of factorisations; add --single, or")
     for path in filter(None, (fused, output)):
         check_writable(path)
     table = read_predictions(predictions, id, label, labels, list(listed(classifiers)) or None)
-    if average:
-        model: Any = CFEnsembleCV(n_threads=threads, random_state=seed)
+    common: dict[str, Any] = {"n_threads": threads, "random_state": seed, "positive": table.label(positive)}
+    if single:
+        model: Any = CFEnsemble(rank, rho, reg, aggregator=aggregator, solver=solver, **common)
     else:
-        model = CFEnsemble(rank, rho, reg, aggregator=aggregator, solver=solver, n_threads=threads, random_state=seed)
+        model = CFEnsembleCV(**common)
 
     def write_fused() -> None:
         write_records(fused, fused_records(model, table))
         say(f"fused probabilities written to {escape(str(fused))}")
 
-    run = run_average if average else run_fit
-    run(model, lambda: model.fit(table.P, table.y), output, as_json, write_fused)
+    run = run_fit if single else run_average
+    P = dict(zip(table.names, table.P.T, strict=True))
+    run(model, lambda: model.fit(P, table.y, ids=table.ids), output, as_json, write_fused)
 
 
 def refuse_given(context: typer.Context, names: tuple[str, ...], reason: str) -> None:
@@ -143,7 +155,7 @@ def refuse_given(context: typer.Context, names: tuple[str, ...], reason: str) ->
     sources = {name: context.get_parameter_source(name) for name in names}
     given = [f"--{name}" for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
     if given:
-        raise typer.BadParameter(f"{reason}; leave out {', '.join(given)}")
+        raise typer.BadParameter(f"{reason} leave out {', '.join(given)}")
 
 
 def fused_records(model: Any, table: WidePredictions) -> Records:
@@ -155,7 +167,8 @@ def fused_records(model: Any, table: WidePredictions) -> Records:
     answers = model.classes_[probabilities.argmax(axis=1)]
     given = [None] * len(table.ids) if table.y is None else table.y.tolist()
     if len(model.classes_) == 2:
-        columns = {f"p_{model.classes_[1]}": probabilities[:, 1]}
+        second = 1 if model.positive is None else model.classes_.tolist().index(model.positive)
+        columns = {f"p_{model.classes_[second]}": probabilities[:, second]}
     else:
         columns = {f"p_{name}": probabilities[:, k] for k, name in enumerate(model.classes_)}
     trust, values = ("novelty", model.novelty_) if hasattr(model, "novelty_") else ("uncertainty", model.uncertainty_)

@@ -33,6 +33,23 @@ class WidePredictions:
     names: list[str]
     y: NDArray[Any] | None
 
+    def label(self, text: str | None) -> Any:
+        """The label that somebody has typed, as it stands in y."""
+        known = [] if self.y is None else [label for label in self.y.tolist() if not _is_none(label)]
+        same = [label for label in known if str(label) == text or _is_number(label, text)]
+        return same[0] if same else text
+
+
+def _is_none(label: Any) -> bool:
+    return label is None or label != label
+
+
+def _is_number(label: Any, text: str | None) -> bool:
+    try:
+        return text is not None and float(label) == float(text)
+    except (TypeError, ValueError):
+        return False
+
 
 def read_predictions(
     path: Path,

@@ -6,20 +6,27 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from scipy.special import ndtri
 
+from halfstep.apps.report import ensemble
 from halfstep.apps.report.charts import histogram
 from halfstep.apps.report.page import Facts, Section, Table
+from halfstep.core.arrays import Floats
 
 LEAD = (
     "An average over a family of factorisations of the predictions, weighted by how well members answer for labels "
     "they have not seen. Few labels mean nearly equal weights."
 )
 SHOWN = 50
+MOST_CLASSIFIERS = 40
+LEVEL = 0.95
 
 
-def sections(model: Any, P: ArrayLike | None = None, ids: Sequence[Any] | None = None, **_: Any) -> list[Section]:
-    """Sections about a fitted average. P : predictions to answer for where the model keeps no instances."""
+def sections(model: Any, P: Any = None, ids: Sequence[Any] | None = None, **evidence: Any) -> list[Section]:
+    """Sections about a fitted average; evidence as for one factorisation.
+
+    P : predictions to answer for, where the model came from a file that kept none.
+    """
     rows = [[member[name] for name in ("name", "weight", "log_loss", "seconds")] for member in model.members_]
     shown = [
         Section(
@@ -35,17 +42,34 @@ def sections(model: Any, P: ArrayLike | None = None, ids: Sequence[Any] | None =
             ],
         )
     ]
-    spread = getattr(model, "uncertainty_", None) if P is None else model.uncertainty(P)
-    if spread is None:
-        return shown
-    values = np.asarray(spread, np.float64)
-    proba = np.asarray(model.predict_proba() if P is None else model.predict_proba(P))
-    named = range(len(values)) if ids is None else ids
+    fit = model.fitted_
+    known = fit.rows is not None
+    values = np.asarray(model.uncertainty() if known or P is None else model.uncertainty(P), np.float64)
+    proba = np.asarray(model.predict_proba() if known or P is None else model.predict_proba(P))
+    named = model.instance_ids_.tolist() if ids is None else list(ids)
     doubtful = np.argsort(-values, kind="stable")[:SHOWN]
     table = [[str(named[i]), str(model.classes_[proba[i].argmax()]), proba[i].max(), values[i]] for i in doubtful]
     head = ["instance", "answer", "probability", "uncertainty"]
     chart = histogram("Uncertainty of the instances", {"instances": values}, x_label="deviation of the probability")
-    return [
-        *shown,
-        Section("Where it should not be trusted", [chart, Table(head, table, "The most doubtful instances")]),
-    ]
+    doubts = Section("Where members disagree", [chart, Table(head, table, "The most doubtful instances")])
+    if not known:
+        return [*shown, doubts]
+    return [*shown, doubts, *ensemble.sections(model, P, ids=ids, words=WORDS, **evidence)]
+
+
+def _spread(known: Any) -> Floats | None:
+    """Standard errors of the weights, where there are labels enough and the fits are quick."""
+    counts = np.bincount(known.y[known.labelled], minlength=len(known.classes))
+    if counts.min() < 4 or known.m > MOST_CLASSIFIERS:
+        return None
+    low, high = known.model.classifier_intervals(LEVEL, repeats=8).T
+    return np.asarray((high - low) / (2 * ndtri((1 + LEVEL) / 2)))
+
+
+WORDS = ensemble.Words(
+    "labelled instances, each answered without its own label",
+    "Probability that the answer is wrong, by the answer itself.",
+    "Novelty compares an instance with the fitted ones, by what a factor analysis of their predictions expects.",
+    "share of instances that are nearer to what is expected",
+    _spread,
+)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from halfstep.apps.console import Records
 from halfstep.apps.report.charts import counted, estimates, heat_map, histogram, lines, point_map
 from halfstep.apps.report.fusion import Scores, baselines_beside, scored, weight_spread
 from halfstep.apps.report.page import Block, Facts, Note, Section, Table
+from halfstep.core.arrays import Floats
 from halfstep.figures.plane import flat_map
 from halfstep.figures.shown import instance_vectors
 from halfstep.figures.views import classifier_names, clustered_order
@@ -19,6 +22,30 @@ from halfstep.metrics import CalibrationBins, calibration_bins
 LEAD = (
     "Instances and classifiers have vectors whose products reconstruct the predictions; labels of a few instances say "
     "which classifiers to believe. Labelled and unlabelled instances are factorised together."
+)
+
+
+@dataclass(frozen=True)
+class Words:
+    """What differs between one factorisation and an average of them.
+
+    judged, difficulty, routing, novelty : what is said of calibration, difficulty, routed instances and novelty.
+    spread : standard errors (m,) of the weights of what is known, or None.
+    """
+
+    judged: str
+    difficulty: str
+    routing: str
+    novelty: str
+    spread: Callable[[Any], Floats | None]
+
+
+ONE_FACTORISATION = Words(
+    "labelled instances, whose labels the aggregator has seen",
+    "Length of the vector: long means unusual.",
+    "No instance was routed elsewhere; `route='auto'` sends novel ones to shrunken stacking.",
+    "share that the factors cannot reconstruct",
+    lambda known: None if known.P is None else weight_spread(known.model, known.P, known.y),
 )
 SHOWN = 200
 """Rows of the tables of instances; a page with all of them could not be read."""
@@ -30,15 +57,22 @@ def sections(
     y_true: ArrayLike | None = None,
     names: Sequence[str] | None = None,
     ids: Sequence[Any] | None = None,
+    comparison: Records | None = None,
+    caption: str = "",
+    words: Words = ONE_FACTORISATION,
 ) -> list[Section]:
     """Sections about a fitted ensemble.
 
     P : the predictions it was fitted to, for baselines and intervals. y_true : true labels of all instances, to judge
-    it on those it had no label for. names : of the classifiers. ids : of the instances.
+    it on those it had no label for. names : of the classifiers. ids : of the instances. Both are known to a model that
+    was fitted with them. comparison : rows of a table that was made elsewhere, with its caption.
     """
-    facts = _Known(model, P, y_true, names, ids)
+    facts = _Known(model, P, y_true, names, ids, words)
     shown = [_data(facts)]
     scores = facts.scores
+    if comparison:
+        rows = [list(row.values()) for row in comparison]
+        shown.append(Section("How good it is", [Table(list(comparison[0]), rows, caption)]))
     if scores:
         shown.append(_quality(scores))
     return [*shown, _classifiers(facts), _calibration(facts, scores), _instances(facts), _query(facts), _novelty(facts)]
@@ -47,17 +81,20 @@ def sections(
 class _Known:
     """The model and what is known beside it, under short names."""
 
-    def __init__(self, model: Any, P: Any, y_true: Any, names: Any, ids: Any) -> None:
+    def __init__(self, model: Any, P: Any, y_true: Any, names: Any, ids: Any, words: Words) -> None:
         self.model = model
+        self.words = words
         self.y = np.asarray(self.model.fitted_.labels)
         self.labelled = self.y >= 0
         self.n = len(self.y)
-        self.P = None if P is None else np.asarray(P, np.float64)
+        opinions = None if P is None else np.asarray(model.fitted_.opinions)  # about the classes, whatever P is about
+        self.P = opinions if opinions is None or opinions.shape[2] > 2 else opinions[:, :, 1]
         self.y_true = None if y_true is None else np.searchsorted(self.model.classes_, np.asarray(y_true))
         self.about = self.model.diagnostics_
         self.m = len(self.about.classifier_weights)
-        self.names = classifier_names(names, self.m)
-        self.ids = [str(i) for i in range(self.n)] if ids is None else [str(id) for id in ids]
+        self.names = model.fitted_.naming.classifiers(self.m) if names is None else classifier_names(names, self.m)
+        self.ids = [str(id) for id in (model.instance_ids_.tolist() if ids is None else ids)]
+        self.held = getattr(model.fitted_, "held", None)
         self.proba = np.asarray(model.predict_proba())
         self.two = self.proba.shape[1] == 2
         self.answer = self.proba.argmax(axis=1)
@@ -130,7 +167,7 @@ def _quality(scores: list[Scores]) -> Section:
 
 def _classifiers(known: _Known) -> Section:
     about, order = known.about, np.argsort(-known.about.classifier_weights, kind="stable")
-    spread = None if known.P is None else weight_spread(known.model, known.P, known.y)
+    spread = known.words.spread(known)
     weights = about.classifier_weights[order]
     error = np.full(known.m, np.nan) if spread is None else 1.96 * spread[order]
     shown = slice(None) if known.m <= 40 else np.r_[0:20, known.m - 20 : known.m]
@@ -158,7 +195,7 @@ def _classifiers(known: _Known) -> Section:
                 caption="Alike classifiers stand side by side; they bring little news beyond each other.",
             )
         )
-    place, method = flat_map(known.model.classifier_factors_[:, known.model.fitted_.factors.columns.shared], "PCA")
+    place, method = flat_map(known.model.fitted_.classifier_vectors, "PCA")
     labels = [f"{n}\nweight {w:.3f}" for n, w in zip(known.names, about.classifier_weights, strict=True)]
     blocks.append(
         point_map(
@@ -186,8 +223,9 @@ def _calibration(known: _Known, scores: list[Scores]) -> Section:
         curves = {s.name: _tenths(s.p, s.y) for s in scores[-1:] + scores[:2]}
         where = "instances without a label"
     else:
-        curves = {own: _tenths(known.proba[known.labelled, 1], known.y[known.labelled])}
-        where = "labelled instances, whose labels the aggregator has seen"
+        answers = known.proba[known.labelled] if known.held is None else known.held
+        curves = {own: _tenths(answers[:, 1], known.y[known.labelled])}
+        where = known.words.judged
     error = curves[own].error
     figure = lines(
         "Calibration",
@@ -237,7 +275,7 @@ def _instances(known: _Known) -> Section:
         labels,
         amount=about.difficulty,
         amount_name="difficulty",
-        caption="Length of the vector: long means unusual.",
+        caption=known.words.difficulty,
         alt=f"{known.n:,} instances; difficulty from {about.difficulty.min():.2f} to {about.difficulty.max():.2f}.",
         **common,
     )
@@ -266,7 +304,7 @@ def _query(known: _Known, n: int = 20) -> Section:
     free = int((~known.labelled).sum())
     if not free:
         return Section("What to label next", [Note("Every instance has a label.", "info")])
-    wanted = np.asarray(known.model.query(min(n, free)))
+    wanted = known.model.fitted_.naming.index.positions(known.model.query(min(n, free)))
     table = Table(COLUMNS, _rows(known, wanted), "The unlabelled instances whose labels would help most, best first")
     return Section("What to label next", [table])
 
@@ -278,11 +316,11 @@ def _novelty(known: _Known) -> Section:
     words = (
         f"{routed:,} instances were answered by shrunken stacking instead, because the factors do not describe them."
         if routed
-        else "No instance was routed elsewhere; `route='auto'` sends novel ones to shrunken stacking."
+        else known.words.routing
     )
     blocks: list[Block] = [
         Note(words, "info"),
-        histogram("Novelty", {"instances": novelty}, x_label="share that the factors cannot reconstruct"),
+        histogram("Novelty", {"instances": novelty}, x_label=known.words.novelty),
         Table(COLUMNS, _rows(known, order), f"The {len(order)} most novel instances", search=True),
     ]
     return Section("Where not to trust it", blocks, "An answer rests on the factors; where they miss, so may it.")

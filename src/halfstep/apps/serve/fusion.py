@@ -23,6 +23,8 @@ class FusionAnswers:
     def fuse(self, predictions: list[Any], features: list[list[float]] | None = None) -> dict[str, Any]:
         """One probability for each class of each new instance; None stands for a prediction that is missing."""
         at_most("predictions", len(predictions), self.settings.max_list, "rows are")
+        if isinstance(predictions[0], dict):
+            return self._answer(self._by_name(predictions), features)
         try:
             P = np.array(predictions, np.float64)
         except (ValueError, TypeError):
@@ -31,6 +33,16 @@ class FusionAnswers:
         if P.ndim not in (2, 3) or (P.ndim == 2) != (k == 2):
             wanted = "a number" if k == 2 else f"a list of {k} numbers"
             raise FieldError("predictions", f"each row must have {wanted} for each classifier; got shape {P.shape}")
+        return self._answer(P, features)
+
+    def _by_name(self, predictions: list[dict[str, float | None]]) -> dict[str, Any]:
+        """Columns of rows that name their classifiers."""
+        if not hasattr(self.model, "feature_names_in_"):
+            raise FieldError("predictions", "this model knows no names of classifiers; give a list for each instance")
+        names = dict.fromkeys(name for row in predictions for name in row)
+        return {name: np.array([row.get(name) for row in predictions], np.float64) for name in names}
+
+    def _answer(self, P: Any, features: list[list[float]] | None) -> dict[str, Any]:
         given = {} if features is None else {"features": np.array(features, np.float64)}
         try:
             proba = self.model.predict_proba(P, **given)

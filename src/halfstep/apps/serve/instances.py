@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ Which = Literal["all", "labelled", "unlabelled"]
 
 
 class InstanceAnswers:
-    """Answers of an ensemble that keeps the instances it was fitted on, such as `CFEnsemble`.
+    """Answers of an ensemble that keeps the instances it was fitted on, such as `CFEnsembleCV`.
 
     `votes` (n, m, k) is what each classifier said about each class, NaN where nothing.
     """
@@ -28,8 +29,10 @@ class InstanceAnswers:
         self.settings = settings
         self.classes: list[Any] = model.classes_.tolist()
         self.proba: NDArray[np.float64] = model.predict_proba()
-        self.votes = np.asarray(model.fitted_.votes)
+        self.votes = np.asarray(model.fitted_.opinions)
         self.codes: NDArray[np.int64] = model.fitted_.labels
+        self.names = model.fitted_.naming.classifiers(self.votes.shape[1])
+        self.ids: list[Any] = model.instance_ids_.tolist()
         self._fitting = threading.Lock()
 
     @property
@@ -64,9 +67,10 @@ class InstanceAnswers:
     def one(self, number: int) -> dict[str, Any]:
         """One instance with the vote of every classifier."""
         self._check(number, "number")
-        weights = self._weights()
+        weights = self._weights
         votes = [
-            {"classifier": j, "probabilities": None if np.isnan(vote).any() else np.round(vote, DIGITS).tolist()}
+            {"classifier": j, "name": self.names[j]}
+            | {"probabilities": None if np.isnan(vote).any() else np.round(vote, DIGITS).tolist()}
             | ({} if weights is None else {"weight": round(float(weights[j]), DIGITS)})
             for j, vote in enumerate(self.votes[number])
         ]
@@ -76,13 +80,18 @@ class InstanceAnswers:
         """The unlabelled instances whose labels would help most, best first."""
         self._need_labels()
         left = int((self.codes < 0).sum())
-        rows = self.model.query(min(n, left)).tolist() if left else []
+        index = self.model.fitted_.naming.index
+        rows = index.positions(self.model.query(min(n, left))).tolist() if left else []
         return {"total": left, "results": [self._describe(row) for row in rows]}
 
     def labels(self) -> dict[str, Any]:
         """Every label the model knows, those given here included."""
         rows = np.flatnonzero(self.codes >= 0)
-        return {"labels": [{"number": int(row), "label": self.classes[self.codes[row]]} for row in rows]}
+        return {
+            "labels": [
+                {"number": int(row), "id": self.ids[row], "label": self.classes[self.codes[row]]} for row in rows
+            ]
+        }
 
     def relabelled(self, labels: list[tuple[int, Any]]) -> tuple[Any, dict[str, Any]]:
         """A refitted copy of the model with more labels, and what changed. The model in service stays as it is."""
@@ -102,7 +111,7 @@ class InstanceAnswers:
             self._fitting.release()
         changed = int((model.predict_proba().argmax(axis=1) != self.proba.argmax(axis=1)).sum())
         labelled = int((model.fitted_.labels >= 0).sum())
-        return model, {"labelled": labelled, "changed": changed, "sweeps": int(model.n_iter_)}
+        return model, {"labelled": labelled, "changed": changed, "sweeps": int(getattr(model, "n_iter_", 0))}
 
     # ------------------------------------------------------------------ small things
 
@@ -124,6 +133,7 @@ class InstanceAnswers:
         sure = [round(float(vote.max()), 3) if known else None for vote, known in zip(votes, there, strict=True)]
         return {
             "number": row,
+            "id": self.ids[row],
             "answer": self.classes[int(p.argmax())],
             "probabilities": np.round(p, DIGITS).tolist(),
             "label": self.classes[self.codes[row]] if self.codes[row] >= 0 else None,
@@ -138,11 +148,13 @@ class InstanceAnswers:
             return np.asarray(1 - self.proba.max(axis=1))
         if name == "disagreement":
             return np.asarray(np.nan_to_num(np.nanvar(self.votes, axis=1).mean(axis=1)))
-        diagnostics = getattr(self.model, "diagnostics_", None)
-        if diagnostics is not None:
-            return np.asarray(getattr(diagnostics, name), np.float64)
-        return np.asarray(self._measures("uncertainty") if name == "difficulty" else np.zeros(len(self.codes)))
+        return np.asarray(getattr(self._diagnostics, name), np.float64)
 
+    @cached_property
+    def _diagnostics(self) -> Any:
+        return self.model.diagnostics_
+
+    @cached_property
     def _weights(self) -> NDArray[np.float64] | None:
-        weights = getattr(self.model, "classifier_weights_", None)
+        weights = self._diagnostics.classifier_weights
         return None if weights is None or np.shape(weights) != (self.votes.shape[1],) else np.asarray(weights)

@@ -92,10 +92,13 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class FuseBody(Body):
-    predictions: list[list[Probability | None]] | list[list[list[Probability] | None]] = Field(
+    predictions: (
+        list[list[Probability | None]] | list[list[list[Probability] | None]] | list[dict[str, Probability | None]]
+    ) = Field(
         min_length=1,
-        description="A row for each instance: for each classifier the probability of the second class, or, with more "
-        "than two classes, of every class. null where a classifier said nothing.",
+        description="A row for each instance: for each classifier the probability that P held in the fit, or, with "
+        "more than two classes, of every class; null where a classifier said nothing. With two classes a row may be "
+        "an object with classifiers by name.",
         examples=[[[0.9, 0.7, None]]],
     )
     features: list[list[float]] | None = Field(None, description="A row of features for each instance, if fitted with.")
@@ -122,6 +125,7 @@ class Fused(BaseModel):
 
 class Instance(BaseModel):
     number: int
+    id: Any = Field(description="What the instance was called in the fit; its number where it had no name.")
     answer: Any
     probabilities: list[float]
     label: Any | None
@@ -133,6 +137,7 @@ class Instance(BaseModel):
 
 class Vote(BaseModel):
     classifier: int
+    name: str
     probabilities: list[float] | None
     weight: float | None = None
 
@@ -148,6 +153,7 @@ class InstancePage(BaseModel):
 
 class LabelledInstance(BaseModel):
     number: int
+    id: Any
     label: Any
 
 
@@ -158,7 +164,7 @@ class LabelList(BaseModel):
 class Refitted(BaseModel):
     labelled: int
     changed: int = Field(description="InstancePage whose most probable class is now another one.")
-    sweeps: int
+    sweeps: int = Field(description="0 for an average, which has none.")
 
 
 class Named(BaseModel):

@@ -37,7 +37,9 @@ class Served:
     @classmethod
     def of(cls, model: Any, settings: Settings) -> Served:
         """What a model can answer, found from what it offers rather than from its name."""
-        kind, kept = type(model).__name__, hasattr(model, "query")
+        kind = type(model).__name__
+        # A file of a CFEnsembleCV from before it kept its predictions has none of them.
+        kept = hasattr(model, "query") and getattr(model.fitted_, "rows", True) is not None
         if hasattr(model, "recommend"):
             ranking = RankingAnswers(model, settings)
             values = hasattr(model, "predict")

@@ -8,23 +8,30 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from halfstep.core.arrays import Floats
 from halfstep.core.blas import blas_threads
 from halfstep.core.estimators import ClassifierMixin
 from halfstep.core.fitted import FromFit
+from halfstep.core.initial import seed_from
 from halfstep.data import files
 from halfstep.engine.local import thread_count
+from halfstep.ensemble.conformal import conformal_threshold, label_scores, label_sets
+from halfstep.ensemble.diagnostics import Diagnostics
+from halfstep.ensemble.family import life
 from halfstep.ensemble.family.fitting import FamilyFit, fit_family
 from halfstep.ensemble.family.settings import FamilySettings
 from halfstep.ensemble.family.storing import from_file, to_file
 from halfstep.ensemble.family.views import LINKS, PredictedRows
-from halfstep.ensemble.naming import INSTANCE, answer_frame, read_named
+from halfstep.ensemble.inputs import InstanceRows
+from halfstep.ensemble.naming import INSTANCE, Naming, answer_frame, read_named
 from halfstep.ensemble.predictions import CLIP
 from halfstep.figures.shown import ShownAverage
 
@@ -101,11 +108,39 @@ class CFEnsembleCV(ClassifierMixin, ShownAverage):
         y : (n,) labels, or {id: label}; NaN, None or -1 where unlabelled; None: nothing is labelled.
         ids : (n,) what the instances are called; those of a pandas index otherwise, else row numbers.
         """
-        settings = FamilySettings(**self.get_params(deep=False))
         rows, naming = read_named(P, y, ids, self.positive)
         width = int(np.shape(P)[1]) if np.ndim(P) == 2 and naming.classes is None else rows.P.shape[1]
+        self.fitted_ = self._learn(width // rows.P.shape[1], rows, naming, None)
+        return self
+
+    def _learn(self, wide: int, rows: InstanceRows, naming: Naming, views: Any) -> FamilyFit:
+        """wide : columns of P for a classifier. views : of the same predictions, where there are any."""
+        settings = FamilySettings(**self.get_params(deep=False))
         with self._threads():
-            self.fitted_ = fit_family(settings, rows, naming, width)
+            return fit_family(settings, rows, naming, wide * rows.P.shape[1], views=views)
+
+    def _again(self, fit: FamilyFit) -> life.Learn:
+        return partial(self._learn, fit.n_features_in // fit.n_classifiers)
+
+    def _fit(self) -> FamilyFit:
+        check_is_fitted(self, "classes_")
+        fit: FamilyFit = self.fitted_
+        return fit
+
+    def partial_fit(self, P: Any = None, y: Any = None, *, ids: Any = None) -> Self:
+        """Take in more instances (P and, where known, y), or more labels (y alone); the same as one fit on all of it.
+
+        Without P, y (n,) or {id: label} belongs to the fitted instances; NaN, None or -1 leave a label as it is, and
+        the views stay as they are, because they know no labels. Unfitted, this is `fit`.
+        """
+        if not hasattr(self, "fitted_"):
+            return self.fit(P, y, ids=ids)
+        self.fitted_ = life.continued(self._again(self._fit()), self._fit(), P, y, ids)
+        return self
+
+    def add_classifiers(self, P_extra: Any) -> Self:
+        """Take in k more classifiers: P_extra (n, k) or (n, k, classes) on the fitted instances, NaN where missing."""
+        self.fitted_ = life.with_classifiers(self._again(self._fit()), self._fit(), P_extra)
         return self
 
     def predict_proba(self, P: Any = None) -> Floats:
@@ -131,17 +166,70 @@ class CFEnsembleCV(ClassifierMixin, ShownAverage):
         """
         return self._answer(P)[1].copy()
 
+    def predict_set(self, P: Any = None, *, level: float = 0.9) -> NDArray[np.bool_]:
+        """(n, classes) the classes that an instance may have; the truth is among them with probability `level`.
+
+        Split-conformal: with s_i = 1 - p_i(y_i) of the l labelled instances, p_i from folds without them, a class is in
+        the set where 1 - p is at most the ceil((l + 1) level)-th smallest s. So the sets hold the truth at least that
+        often for instances drawn like the labelled ones, however wrong the probabilities are. Too few labels for the
+        level give all classes. A set of one class is an answer, a larger one a question.
+        """
+        fit = self._fit()
+        if fit.held is None or fit.labels is None:
+            raise ValueError(
+                "predict_set needs labels that were held out: at least two of each class, and a fit on them"
+            )
+        scores = label_scores(fit.held, fit.labels[fit.labels >= 0])
+        return label_sets(self._answer(P)[0], conformal_threshold(scores, level))
+
+    def novelty(self, P: Any = None) -> Floats:
+        """(n,) the share of fitted instances whose predictions are nearer to what their factor analysis expects.
+
+        Distances are those of Mahalanobis under factors and noise, over what is observed; 1 is unlike all of them.
+        """
+        fit = self._fit()
+        if P is None:
+            return fit.told.novelty()
+        rows, _ = fit.naming.rows(P, fit.n_classifiers, fit.n_channels)
+        return fit.told.novelty(PredictedRows(rows.P, rows.channel, fit.clip))
+
+    def query(self, n: int = 1) -> NDArray[Any]:
+        """(n,) ids of the unlabelled instances whose labels would help most, best first; row numbers without ids.
+
+        Greedy information gain of a logistic model on the answer and the latent factors of the instances: the next one
+        has the largest p (1 - p) x'H^-1 x, H the information of all labelled and already chosen ones.
+        """
+        return life.query(self._fit(), n)
+
+    @property
+    def classifier_weights_(self) -> Floats:
+        """(m,) how much the log odds of an answer move with one log odds of each classifier."""
+        return life.classifier_weights(self._fit())
+
+    def classifier_intervals(self, level: float = 0.9, *, repeats: int = 20) -> Floats:
+        """(m, 2) intervals of the weights: normal, from `repeats` fits on random halves of the labels."""
+        if not 0 < level < 1:
+            raise ValueError(f"level={level!r} must lie strictly between 0 and 1")
+        fit = self._fit()
+        errors = life.weight_errors(self._again(fit), fit, repeats, seed_from(self.random_state))
+        reach = float(ndtri((1 + level) / 2)) * errors
+        weights = life.classifier_weights(fit)
+        return np.column_stack([weights - reach, weights + reach])
+
+    @property
+    def diagnostics_(self) -> Diagnostics:
+        """Computed when asked for; see `life.diagnose`."""
+        return life.diagnose(self._fit(), self.classifier_weights_)
+
     def to_frame(self, P: Any = None, *, ids: Any = None) -> Any:
         """A pandas DataFrame, ids as index: p_<class> of each class, the answer, and its uncertainty."""
-        check_is_fitted(self, "classes_")
-        naming = self.fitted_.naming
+        naming = self._fit().naming
         index = naming.index if P is None else naming.called(P, ids)
         probabilities, spread = self._answer(P)
         return answer_frame(index.ids, self.classes_, probabilities, {"uncertainty": spread})
 
     def _answer(self, P: Any) -> tuple[Floats, Floats]:
-        check_is_fitted(self, "classes_")
-        fit: FamilyFit = self.fitted_
+        fit = self._fit()
         if P is None:
             return fit.probabilities, fit.uncertainty
         rows, _ = fit.naming.rows(P, fit.n_classifiers, fit.n_channels)

@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from halfstep.core.logistic import cross_entropy, fit_logistic
 from halfstep.ensemble.family.members import TOLERANCE, EstimatorMember, FoldedLabels, Member, Refit, Scene
 from halfstep.ensemble.family.roster import SURE_VIEWS, make_members, make_views
 from halfstep.ensemble.family.settings import FamilySettings
+from halfstep.ensemble.family.told import ToldRows
 from halfstep.ensemble.family.views import FIT_ROWS, PredictedRows, View
 from halfstep.ensemble.fusion import by_class
 from halfstep.ensemble.inputs import InstanceRows, make_folds
@@ -64,7 +66,10 @@ class Committee:
 
 @dataclass(frozen=True, eq=False)
 class FamilyFit:
-    """What a fit leaves behind. labels (n,) codes of `classes`, -1 unlabelled; None from files that kept no labels."""
+    """What a fit leaves behind. labels (n,) codes of `classes`, -1 unlabelled; None from files that kept no labels.
+
+    rows : the fitted instances; held (labelled, classes) : probabilities of the labelled ones from the other folds.
+    """
 
     classes: NDArray[Any]
     labels: Codes | None
@@ -79,12 +84,43 @@ class FamilyFit:
     probabilities: Floats
     uncertainty: Floats
     naming: Naming
+    rows: InstanceRows | None = None
+    held: Floats | None = None
+
+    @cached_property
+    def told(self) -> ToldRows:
+        """What the classifiers said of the fitted instances, looked at without labels."""
+        if self.rows is None:
+            raise ValueError("this model came from a file that kept no predictions; fit it again, or pass P")
+        return ToldRows(self.rows, self.clip)
+
+    @property
+    def opinions(self) -> Floats:
+        """(n, m, classes) what classifiers said of the fitted instances; NaN: nothing."""
+        return self.told.opinions
+
+    @property
+    def latent(self) -> Floats:
+        """(n, n_channels * rank) factors of the instances, for maps."""
+        return self.told.latent
+
+    @property
+    def classifier_vectors(self) -> Floats:
+        return self.told.view.loadings
 
 
 def fit_family(
-    settings: FamilySettings, rows: InstanceRows, naming: Naming, n_features_in: int, roster: Roster = make_members
+    settings: FamilySettings,
+    rows: InstanceRows,
+    naming: Naming,
+    n_features_in: int,
+    roster: Roster = make_members,
+    views: dict[str, View] | None = None,
 ) -> FamilyFit:
-    """Learn from all rows and the labels there are. roster : which members stand on the views, of so many labels."""
+    """Learn from all rows and the labels there are.
+
+    roster : which members stand on the views, of so many labels. views : of the same predictions, learned before.
+    """
     if rows.n_channels > 1 and settings.estimators:
         raise ValueError(f"estimators= serve two classes; y has {len(rows.classes)}: {rows.classes[:5].tolist()}")
     seed = seed_from(settings.random_state)
@@ -101,18 +137,23 @@ def fit_family(
         disable=None,
         leave=bool(settings.verbose),
     ) as bar:
-        views, spent = _fit_views(planned, _sample(cells, seed), settings.max_seconds, bar)
+        if views is None:
+            views, spent = _fit_views(planned, _sample(cells, seed), settings.max_seconds, bar)
+        else:
+            spent = dict.fromkeys(views, 0.0)
         members = roster(list(views.values()), len(instances))
         members += [EstimatorMember(name, Refit(each, rows, instances)) for name, each in settings.estimators]
         scene = Scene(cells.take(here), rows.n_channels, views)
         answers, seconds = _learn(members, scene, labels, bar)
     weights, losses = _weigh(answers, labels, len(instances) / settings.temperature)
-    calibration, log_loss = np.zeros(rows.n_channels + 1), None
+    calibration, log_loss, held = np.zeros(rows.n_channels + 1), None, None
     if losses is not None:
         average = weights @ answers
         log_loss = float(cross_entropy(average, labels.truth).mean())
         if settings.calibrate:
             calibration = _calibrate(scene.intercepts, average, labels.truth)
+        shift = scene.intercepts @ calibration[:-1] + calibration[-1] * average
+        held = by_class(expit(average + shift), rows.n_channels)
     committee = Committee(views, members, weights, calibration)
     return FamilyFit(
         rows.classes,
@@ -127,6 +168,8 @@ def fit_family(
         log_loss,
         *committee.answer(cells),
         naming,
+        rows,
+        held,
     )
 
 

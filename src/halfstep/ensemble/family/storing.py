@@ -8,6 +8,7 @@ from typing import Any
 from halfstep.data.files import ModelFileError, Saved
 from halfstep.ensemble.family.fitting import Committee, FamilyFit
 from halfstep.ensemble.family.roster import make_members, make_views
+from halfstep.ensemble.inputs import InstanceRows
 from halfstep.ensemble.naming import Naming
 
 VIEW = "view."
@@ -27,6 +28,10 @@ def to_file(fit: FamilyFit) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     if fit.labels is not None:
         arrays["labels"] = fit.labels
+    if fit.rows is not None:
+        arrays["predictions"] = fit.rows.P
+    if fit.held is not None:
+        arrays["held"] = fit.held
     meta = {
         "classes": fit.classes,
         "n_features_in": fit.n_features_in,
@@ -55,10 +60,14 @@ def from_file(saved: Saved, ranks: Sequence[int], links: Sequence[str], clip: fl
     for k, member in enumerate(members):
         member.restore(_nested(f"{MEMBER}{k}.", saved))
     probabilities = saved.array("probabilities", (None, len(meta["classes"])))
-    n = len(probabilities)
+    n, k = len(probabilities), meta["n_channels"]
+    labels = saved.array("labels", (n,)) if "labels" in saved.arrays else None
+    rows = None
+    if labels is not None and "predictions" in saved.arrays:
+        rows = InstanceRows(saved.array("predictions", (n * k, meta["n_classifiers"])), labels, meta["classes"], k)
     return FamilyFit(
         meta["classes"],
-        saved.array("labels", (n,)) if "labels" in saved.arrays else None,
+        labels,
         meta["n_labels"],
         meta["n_channels"],
         meta["n_classifiers"],
@@ -75,6 +84,8 @@ def from_file(saved: Saved, ranks: Sequence[int], links: Sequence[str], clip: fl
         probabilities,
         saved.array("uncertainty", (n,)),
         Naming.from_saved(saved, n),
+        rows,
+        saved.arrays.get("held"),
     )
 
 

@@ -70,7 +70,7 @@ export async function mount(main, model) {
 
   function line(entry) {
     const label = state.fresh.get(entry.number) ?? entry.label;
-    const name = h("button", { type: "button", class: "quiet", onclick: () => choose(entry.number) }, `No. ${entry.number}`);
+    const name = h("button", { type: "button", class: "quiet", onclick: () => choose(entry.number) }, typeof entry.id === "number" ? `No. ${entry.id}` : String(entry.id));
     const element = h(
       "li",
       { "data-number": String(entry.number) },
@@ -113,7 +113,7 @@ export async function mount(main, model) {
     const place = (k) => h("div", { class: "fused-row" }, h("span", {}, String(classes[k])), bar(one.probabilities[k], `class-${k % 6}`), h("b", {}, percent(one.probabilities[k])));
     const answers = [...classes.keys()].sort((a, b) => one.probabilities[b] - one.probabilities[a]);
     detail.replaceChildren(
-      h("h2", { id: "one-title" }, `Instance ${number}`, h("span", { class: "tag" }, known === null || known === undefined ? "no label" : `label ${known}`)),
+      h("h2", { id: "one-title" }, `Instance ${one.id}`, h("span", { class: "tag" }, known === null || known === undefined ? "no label" : `label ${known}`)),
       h("p", { class: "hint" }, `Difficulty ${one.difficulty.toFixed(2)}, novelty ${percent(one.novelty)}`),
       h("h3", {}, "Fused answer"),
       ...answers.map(place),
@@ -122,7 +122,7 @@ export async function mount(main, model) {
       voteTable(one, heaviest),
     );
     if (move) {
-      announce(`Instance ${number}: ${one.answer}, ${percent(Math.max(...one.probabilities))}`);
+      announce(`Instance ${one.id}: ${one.answer}, ${percent(Math.max(...one.probabilities))}`);
       detail.focus({ preventScroll: matchMedia("(min-width: 760px)").matches });
     }
   }
@@ -143,7 +143,7 @@ export async function mount(main, model) {
       return h(
         "tr",
         {},
-        h("th", { scope: "row" }, String(vote.classifier + 1)),
+        h("th", { scope: "row" }, vote.name),
         h("td", {}, says === null ? h("span", { class: "hint" }, "nothing") : `${classes[says]} ${percent(vote.probabilities[says])}`),
         h("td", { class: "wide-bar" }, says === null ? "" : bar(vote.probabilities[says], `class-${says % 6}`)),
         weighted ? h("td", { class: "number" }, vote.weight.toFixed(2), bar(Math.max(0, vote.weight) / heaviest)) : null,
@@ -211,7 +211,7 @@ export async function mount(main, model) {
     const found = await guarded(() => get("/labels"));
     if (!found) return;
     const quoted = (value) => `"${String(value).replaceAll('"', '""')}"`;
-    const text = ["instance,label", ...found.labels.map((entry) => `${entry.number},${quoted(entry.label)}`)].join("\n");
+    const text = ["instance,label", ...found.labels.map((entry) => `${quoted(entry.id)},${quoted(entry.label)}`)].join("\n");
     const link = h("a", { href: URL.createObjectURL(new Blob([`${text}\n`], { type: "text/csv" })), download: "labels.csv" });
     link.click();
     URL.revokeObjectURL(link.href);
