@@ -38,7 +38,9 @@ def halfstep(
 
 
 app.command(rich_help_panel="Start")(show.demo)
-app.add_typer(fit_ratings.app, name="fit", rich_help_panel="Models")  # that of `fit`, with its models of ratings
+fit.app.command("plq")(fit_ratings.fit_plq)
+fit.app.command("bayes")(fit_ratings.fit_bayes)
+app.add_typer(fit.app, name="fit", rich_help_panel="Models")
 app.command(rich_help_panel="Models")(judge.evaluate)
 app.command(rich_help_panel="Models")(judge.tune)
 app.command(rich_help_panel="Questions")(ask.recommend)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from halfstep.apps.cli import sources
-from halfstep.apps.cli.fit import SavedTo, Seconds, Seed, Sweeps, Threads, Tolerance, app
+from halfstep.apps.cli.fit import SavedTo, Seconds, Seed, Sweeps, Threads, Tolerance
 from halfstep.apps.cli.running import check_writable, run_draws, run_fit
 from halfstep.apps.console import JsonFlag, guarded
 
@@ -20,7 +20,6 @@ Likelihood = Annotated[str, typer.Option(help="What is drawn: gaussian, student 
 OwnRank = Annotated[int | None, typer.Option(help="Length of the factors; from the data when left out.", min=1)]
 
 
-@app.command("plq")
 @guarded
 def fit_plq(
     data: sources.RatingData,
@@ -71,7 +70,6 @@ def fit_plq(
     run_fit(model, lambda: model.fit(ratings.pairs, ratings.y), output, as_json)
 
 
-@app.command("bayes")
 @guarded
 def fit_bayes(
     data: sources.RatingData,
