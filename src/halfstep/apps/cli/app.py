@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from halfstep._version import __version__
-from halfstep.apps.cli import ask, fit_ratings, judge, predict, show
+from halfstep.apps.cli import ask, fit, fit_ratings, judge, predict, show
 
 app = typer.Typer(
     name="halfstep",

@@ -17,9 +17,9 @@ ensemble = APIRouter(tags=["ensemble"], responses=PROBLEMS)
 
 @ratings.post("/predict", response_model=s.Predicted)
 async def predict(request: Request, body: s.PredictBody) -> Response:
-    """The value the model expects for each (user, item) pair."""
+    """The value the model expects for each (user, item) pair, with intervals where the model has them."""
     rating = current(request).need("rating", "/predict")
-    return await answer(request, lambda: rating.predict(body.pairs, body.unknown))
+    return await answer(request, lambda: rating.predict(body.pairs, body.unknown, body.level, body.parts))
 
 
 @ensemble.post("/fuse", response_model=s.Fused)

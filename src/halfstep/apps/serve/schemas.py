@@ -86,6 +86,10 @@ class PredictBody(Body):
     unknown: Literal["error", "average"] = Field(
         "error", description="What an unknown id is: a 404, or an average user or item."
     )
+    level: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        None, description="Level of the intervals; 0.9 when left out. A 422 where the model has none."
+    )
+    parts: bool = Field(False, description="Also say what each value is made of.")
 
 
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -113,8 +117,23 @@ class LabelsBody(Body):
     labels: list[LabelEntry] = Field(min_length=1)
 
 
+class ValueParts(BaseModel):
+    average: float = Field(description="What an average user is expected to give an average item.")
+    user: float = Field(description="What this user adds to that.")
+    item: float = Field(description="What this item adds to that.")
+    taste: float = Field(description="What is left: how this user and this item go together.")
+
+
 class Predicted(BaseModel):
-    values: list[Any]
+    values: list[Any] = Field(description="What is expected of each pair.")
+    level: float | None = Field(None, description="The probability with which a value lies in its interval.")
+    intervals: list[tuple[float, float]] | None = Field(
+        None, description="Low and high for each pair, doubt and noise of a single rating together."
+    )
+    doubt: list[float] | None = Field(
+        None, description="Standard deviation of each expected value, the noise of a single rating left out."
+    )
+    parts: list[ValueParts] | None = Field(None, description="The parts of each value; they sum to it.")
 
 
 class Fused(BaseModel):

@@ -40,6 +40,8 @@ class Served:
         kind = type(model).__name__
         # A file of a CFEnsembleCV from before it kept its predictions has none of them.
         kept = hasattr(model, "query") and getattr(model.fitted_, "rows", True) is not None
+        if hasattr(model, "predict") and not hasattr(model, "similar_items") and hasattr(model, "user_ids_"):
+            return cls(model, kind, rating=RatingAnswers.of(model, settings))
         if hasattr(model, "recommend"):
             ranking = RankingAnswers(model, settings)
             values = hasattr(model, "predict")
@@ -68,6 +70,8 @@ class Served:
         if self.ranking:
             names = {"users": len(self.ranking.users), "items": len(self.ranking.items)}
             return names | {"rank": int(self.model.item_factors_.shape[1])}
+        if self.rating:
+            return {"users": len(self.rating.users), "items": len(self.rating.items)}
         return self.instances.sizes if self.instances else {}
 
     def need(self, part: str, path: str) -> Any:
