@@ -91,7 +91,7 @@ def evaluate(
 
     asked = listed(metrics) or None
     if ratings:
-        fit.refuse_given(context, judge_ratings.OnlyRankings, "--ratings judges predictions, not rankings")
+        fit.refuse_given(context, judge_ratings.OnlyRankings, "--ratings judges predictions, not rankings;")
         judged = judge_ratings.models(model, estimators, loss, threads, seed)
         table_of = judge_ratings.read(data, user, item, rating, time)
         more = judge_ratings.options(share)
@@ -99,7 +99,7 @@ def evaluate(
             result = judge(judged, table_of, protocol, asked, n_splits=splits, protocol_options=more, random_state=seed)
         emit_document(result.to_dict(), lambda: show_result(result), as_json=as_json, output=output)
         return
-    fit.refuse_given(context, judge_ratings.OnlyRatings, "rankings are judged; for predictions add --ratings")
+    fit.refuse_given(context, judge_ratings.OnlyRatings, "rankings are judged; for predictions add --ratings;")
     interactions = sources.read_interactions(data, user, item, weight, duplicates, kind)
     models: dict[str, Any] = {path.stem: sources.load_model(path, "WALS") for path in model or []}
     for each in models.values():
@@ -210,14 +210,14 @@ def tune(
         check_writable(save)
     searched: Any = None
     if ratings:
-        fit.refuse_given(context, judge_ratings.OnlyRankings, "--ratings tunes predictions, not rankings")
+        fit.refuse_given(context, judge_ratings.OnlyRankings, "--ratings tunes predictions, not rankings;")
         found = judge_ratings.models(None, estimators or "plq", loss, threads, seed)
         if len(found) > 1:
             raise ValueError(f"--estimators {estimators}: one model is tuned at a time; name one of them")
         searched = next(iter(found.values()))
         interactions: Any = judge_ratings.read(data, user, item, rating, time)
     else:
-        fit.refuse_given(context, judge_ratings.OnlyRatings, "rankings are tuned; for predictions add --ratings")
+        fit.refuse_given(context, judge_ratings.OnlyRatings, "rankings are tuned; for predictions add --ratings;")
         interactions = sources.read_interactions(data, user, item, weight, duplicates, kind)
     options = {"k": leave_out} if protocol == "leave_k_out" else judge_ratings.options(share)
     with stop_on_interrupt("trial") as stop, bar("tuning", trials) as advance:
