@@ -5,6 +5,7 @@
 
 #include "bound.hpp"
 #include "csr.hpp"
+#include "drawn.hpp"
 
 using namespace nb::literals;
 
@@ -222,6 +223,16 @@ NB_MODULE(_core, m) {
   bind_number<float>(m);
   bind_number<double>(m);
   bind_cells(m);
+  bind_drawn<float>(m);
+  bind_drawn<double>(m);
+  m.def(
+      "philox",
+      [](uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3) {
+        uint32_t words[4][8] = {{c0}, {c1}, {c2}, {c3}};
+        active->philox(key, words);
+        return std::tuple(words[0][0], words[1][0], words[2][0], words[3][0]);
+      },
+      "key"_a, "c0"_a, "c1"_a, "c2"_a, "c3"_a, "The four words of a counter under a key; for tests.");
   m.def("instruction_set", [] { return std::string(active->name); }, "The path in use.");
   m.def(
       "instruction_sets",

@@ -52,6 +52,13 @@ class Bound {
     h.indptr = hold(indptr), h.indices = hold(indices), n_cells = n, has_cells = true;
   }
 
+  void row_weights(const MaybeIn<T>& own, const MaybeIn<T>& other) {
+    h.own_weights = vector_of(own, h.n_own, "own weights must have one value for each row of own");
+    h.other_weights = vector_of(other, h.n_other, "other weights must have one value for each row of other");
+    if (own) hold(*own);
+    if (other) hold(*other);
+  }
+
   // Targets, and weights if they are an array, are (rows of own, rows of other), in the same order in memory.
   void table(const Strided<T>& targets, const TableValues& weights) {
     expect(!has_cells, "the cells were given already");
@@ -203,6 +210,7 @@ class Bound {
   void expect_cells() const {
     expect(has_cells, "there are no cells; call cells or table first");
     expect(!h.is_table() || h.loss.kind == LossKind::squared, "a table needs the squared loss");
+    expect(!h.is_table() || (!h.own_weights && !h.other_weights), "a table has no weights of rows");
   }
   void expect_quadratic() const {
     expect(h.loss.kind == LossKind::squared && !h.nonnegative, "only the squared loss without bounds is a quadratic");
@@ -237,6 +245,8 @@ void bind_half_step(nb::module_& m, const char* name) {
            "weights"_a.noconvert(), "offsets"_a.noconvert() = nb::none(), "The cells of every row, listed.")
       .def("table", &B::table, "targets"_a.noconvert(), "weights"_a.noconvert(),
            "A cell for every pair of rows; a target that is NaN is none.")
+      .def("row_weights", &B::row_weights, "own"_a.noconvert() = nb::none(), "other"_a.noconvert() = nb::none(),
+           "Factors of the weights of cells, by their row of `own` and by their row of `other`.")
       .def("loss", &B::loss, "kind"_a.noconvert(), "form"_a.noconvert(),
            "A loss that the core has built in; squared unless told.")
       .def("pieces", &B::pieces, "form"_a.noconvert(), "breaks"_a.noconvert(), "coefficients"_a.noconvert(),

@@ -84,13 +84,23 @@ struct Cells {
   const T* x;    // `other` from its first free column on
   const int32_t* indices;
   int64_t first, n;
+  T row_weight;
 
   Cells(const HalfStep<T>& h, int64_t i, int64_t k0, int64_t k1)
-      : h(h), own(h.own + i * h.d), x(h.other + h.free_start), indices(h.indices + k0), first(k0), n(k1 - k0) {}
+      : h(h),
+        own(h.own + i * h.d),
+        x(h.other + h.free_start),
+        indices(h.indices + k0),
+        first(k0),
+        n(k1 - k0),
+        row_weight(h.own_weights ? h.own_weights[i] : T(1)) {}
   Cells(const HalfStep<T>& h, int64_t i) : Cells(h, i, h.indptr[i], h.indptr[i + 1]) {}
 
   const T* row(int64_t k) const { return x + int64_t(indices[k]) * h.d; }
-  T weight(int64_t k) const { return h.weights ? h.weights[first + k] : h.weight; }
+  T weight(int64_t k) const {
+    const T weight = row_weight * (h.weights ? h.weights[first + k] : h.weight);
+    return h.other_weights ? weight * h.other_weights[indices[k]] : weight;
+  }
   T target(int64_t k) const { return h.targets ? h.targets[first + k] : h.target; }
   T offset(int64_t k) const { return h.offsets ? h.offsets[first + k] : T(0); }
   // What the pinned columns contribute to the score.
@@ -113,7 +123,8 @@ template <class T>
 inline void linearise(const Cells<T>& cells, T* s, T* l) {
   const T w0 = cells.h.w0;
   const bool pins = cells.has_pinned();
-  if (!pins && !cells.h.weights && !cells.h.targets && !cells.h.offsets) {  // all cells are alike
+  if (!pins && !cells.h.weights && !cells.h.targets && !cells.h.offsets && !cells.h.own_weights &&
+      !cells.h.other_weights) {  // all cells are alike
     const T w = cells.h.weight, t = w * cells.h.target;
     for (int64_t k = 0; k < cells.n; ++k) s[k] = w - w0, l[k] = t;
     return;

@@ -1,6 +1,7 @@
 // Compiled once for each instruction set; HALFSTEP_ISA names the namespace that everything here lives in.
 #include "kernels.hpp"
 
+#include "cells.hpp"
 #include "dense.hpp"
 #include "lanes.hpp"
 
@@ -68,11 +69,15 @@ Kernels<T> table() {
       rotate_rows<T>,
       top_rows<T>,
       pair_scores<T>,
+      residual_rows<T>,
+      weight_rows<T>,
+      latent_rows<T>,
+      class_sums<T>,
   };
 }
 
 const InstructionSet& instruction_set() {
-  static const InstructionSet set = {HALFSTEP_TEXT(HALFSTEP_ISA), table<float>(), table<double>()};
+  static const InstructionSet set = {HALFSTEP_TEXT(HALFSTEP_ISA), table<float>(), table<double>(), philox};
   return set;
 }
 

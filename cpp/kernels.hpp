@@ -19,6 +19,31 @@ struct TopK {
   int32_t* indices = nullptr;  // answered rows x k
 };
 
+// For each row i of `left`, over its cells with weights w, the sums of w, w e, w x, w e^2, w e x and w x^2, where
+// e = target - left[i] . right[j] and x = moved[i] . right[j] + base[i].
+template <class T>
+struct Residuals {
+  const T *left = nullptr, *moved = nullptr, *base = nullptr, *right = nullptr;
+  int d = 0;
+  const int64_t* indptr = nullptr;
+  const int32_t* indices = nullptr;
+  const T *targets = nullptr, *weights = nullptr;  // weights may be null: 1
+  double* sums = nullptr;                          // rows x 6
+  T *e = nullptr, *x = nullptr;                    // cells, or null
+};
+
+// Cells whose weights or targets are drawn: `values` are residuals or scores, `given` sample weights or null.
+template <class T>
+struct DrawnCells {
+  const int64_t* indptr = nullptr;
+  const T *values = nullptr, *given = nullptr;
+  const int32_t* codes = nullptr;  // classes 0 .. K - 1
+  const double* cuts = nullptr;    // K + 1, from -inf to inf
+  double nu = 0, alpha = 1;
+  Noise noise;
+  T* out = nullptr;
+};
+
 template <class T>
 struct Kernels {
   void* (*open)(const HalfStep<T>&);  // a worker's scratch
@@ -36,6 +61,12 @@ struct Kernels {
   void (*rotate)(T* x, int64_t n, int d, int start, int f, const T* basis);
   void (*top)(const TopK<T>&, int64_t first, int64_t last);
   void (*pairs)(const T* left, const T* right, int d, const int64_t* rows, const int64_t* columns, int64_t n, T* out);
+  // What a sampler does with cells between half-steps: rows first..last, or cells.
+  void (*residuals)(const Residuals<T>&, int64_t first, int64_t last);
+  void (*weights)(const DrawnCells<T>&, int64_t first, int64_t last);
+  void (*latent)(const DrawnCells<T>&, int64_t first, int64_t last);
+  void (*classes)(const T* z, const int32_t* codes, const double* cuts, int classes, int64_t first, int64_t last,
+                  double* out);
 };
 
 // Those of the instruction set in use.
@@ -50,6 +81,7 @@ struct InstructionSet {
   const char* name;
   Kernels<float> single;
   Kernels<double> twice;
+  void (*philox)(uint64_t key, uint32_t (&words)[4][8]);
 };
 
 namespace baseline {

@@ -12,6 +12,7 @@
 //             A table has a cell (i, k) for every row i of `own` and k of `other`, at i * row_step + k * cell_step of
 //             targets and weights. A target that is not a number stands for no cell. One of the steps is 1; indices
 //             are 0 .. n_other - 1. Squared loss without background, offsets and constraints only (lanes.hpp).
+//   own_weights, other_weights   n_own, n_other   or null: factors of the weights of their cells; not for tables
 //   lam       n_own          or null and then lam_all
 //   mu        n_own x f      or null; mu_stride = 0 shares one row
 //   gram      d x d          Gram matrix of the whole other side, dense; null where w0 = 0
@@ -74,6 +75,7 @@ struct HalfStep {
   int64_t row_step = 0, cell_step = 0;
   const T *targets = nullptr, *weights = nullptr, *offsets = nullptr;
   T target = 1, weight = 1;
+  const T *own_weights = nullptr, *other_weights = nullptr;
   const T* lam = nullptr;
   T lam_all = 0;
   const T* mu = nullptr;

@@ -65,6 +65,15 @@ class HalfStep32:
     ) -> None:
         """A cell for every pair of rows; a target that is NaN is none."""
 
+    def row_weights(
+        self,
+        own: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)] | None = None,
+        other: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)] | None = None,
+    ) -> None:
+        """
+        Factors of the weights of cells, by their row of `own` and by their row of `other`.
+        """
+
     def loss(self, kind: LossKind, form: LossForm) -> None:
         """A loss that the core has built in; squared unless told."""
 
@@ -173,6 +182,15 @@ class HalfStep64:
         weights: Annotated[NDArray[numpy.float64], dict(device="cpu", writable=False)] | float,
     ) -> None:
         """A cell for every pair of rows; a target that is NaN is none."""
+
+    def row_weights(
+        self,
+        own: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)] | None = None,
+        other: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)] | None = None,
+    ) -> None:
+        """
+        Factors of the weights of cells, by their row of `own` and by their row of `other`.
+        """
 
     def loss(self, kind: LossKind, form: LossForm) -> None:
         """A loss that the core has built in; squared unless told."""
@@ -368,6 +386,119 @@ def transpose(
     """
     The other orientation of CSR cells in linear time; indices come out sorted: (indptr, indices, values).
     """
+
+@overload
+def residuals(
+    left: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+    moved: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+    base: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+    right: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+    indptr: Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)],
+    indices: Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
+    targets: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+    weights: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)] | None,
+    keep: bool,
+    n_threads: int,
+) -> tuple[
+    Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")],
+    Annotated[NDArray[numpy.float32], dict(order="C", device="cpu")],
+    Annotated[NDArray[numpy.float32], dict(order="C", device="cpu")],
+]: ...
+@overload
+def residuals(
+    left: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    moved: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    base: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    right: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    indptr: Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)],
+    indices: Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
+    targets: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    weights: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)] | None,
+    keep: bool,
+    n_threads: int,
+) -> tuple[
+    Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")],
+    Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")],
+    Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")],
+]:
+    """
+    For each row, over its cells: sums of w, w e, w x, w e^2, w e x, w x^2, where e = target - left . right and
+    x = moved . right + base; then e and x of all cells, if they are to be kept.
+    """
+
+@overload
+def draw_weights(
+    indptr: Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)],
+    residuals: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+    given: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)] | None,
+    nu: float,
+    alpha: float,
+    seed: int,
+    sweep: int,
+    first_row: int,
+    n_threads: int,
+) -> Annotated[NDArray[numpy.float32], dict(order="C", device="cpu")]: ...
+@overload
+def draw_weights(
+    indptr: Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)],
+    residuals: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    given: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)] | None,
+    nu: float,
+    alpha: float,
+    seed: int,
+    sweep: int,
+    first_row: int,
+    n_threads: int,
+) -> Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")]:
+    """
+    g Gamma((nu + g) / 2, rate (nu + alpha g e^2) / 2) for every cell, by the number of its row and place.
+    """
+
+@overload
+def draw_latent(
+    indptr: Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)],
+    scores: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
+    cuts: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    seed: int,
+    sweep: int,
+    first_row: int,
+    n_threads: int,
+) -> Annotated[NDArray[numpy.float32], dict(order="C", device="cpu")]: ...
+@overload
+def draw_latent(
+    indptr: Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)],
+    scores: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
+    cuts: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    seed: int,
+    sweep: int,
+    first_row: int,
+    n_threads: int,
+) -> Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")]:
+    """Normals about the scores, each cut to (cuts[code], cuts[code + 1])."""
+
+@overload
+def class_sums(
+    scores: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
+    cuts: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    n_threads: int,
+) -> Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")]: ...
+@overload
+def class_sums(
+    scores: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
+    cuts: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    n_threads: int,
+) -> Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")]:
+    """
+    Log likelihood of ordered classes, its gradient in the inner cuts, the diagonal and what is beside it of the
+    second derivatives: 1 + (K - 1) + (K - 1) + (K - 2) numbers.
+    """
+
+def philox(key: int, c0: int, c1: int, c2: int, c3: int) -> tuple[int, int, int, int]:
+    """The four words of a counter under a key; for tests."""
 
 def instruction_set() -> str:
     """The path in use."""

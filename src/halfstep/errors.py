@@ -35,6 +35,10 @@ def level_of_caller() -> int:
     return level
 
 
+class CheckpointError(ValueError):
+    """A place that does not hold checkpoints of this fit."""
+
+
 class RowError(ArithmeticError):
     """A row problem without a finite solution; the text names the row."""
 

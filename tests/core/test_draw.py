@@ -5,18 +5,9 @@ import pytest
 from scipy.stats import chi2_contingency
 
 from halfstep.core.cells import Observations
-from halfstep.core.draw import (
-    Cells,
-    Columns,
-    Draw,
-    Gaussian,
-    Prior,
-    Probit,
-    Sampler,
-    Student,
-    effective_size,
-    split_r_hat,
-)
+from halfstep.core.draw import Columns, Draw, Sampler
+from halfstep.core.drawn_cells import Cells, Gaussian, Ordered, Prior, Student
+from halfstep.core.mixing import effective_size, split_r_hat
 
 RANK = 1
 D = RANK + 3
@@ -36,9 +27,9 @@ def from_prior(likelihood, rng):
         precision.append(rng.gamma(PRIOR.shape, 1 / PRIOR.rate, stop - start))
         rows[side][:, start:stop] = mean[side] + rng.normal(size=(count, stop - start)) / np.sqrt(precision[side])
     rows[1][:, 0] = rng.normal() / np.sqrt(PRIOR.width)
-    alpha = 1.0 if likelihood == "probit" else rng.gamma(PRIOR.shape, 1 / PRIOR.rate)
+    alpha = 1.0 if likelihood in CUTS else rng.gamma(PRIOR.shape, 1 / PRIOR.rate)
     users, items = rng.integers(0, N, CELLS), rng.integers(0, M, CELLS)
-    cells = Cells.of(Observations.from_cells(users, items, (N, M), np.zeros(CELLS), 1.0, dtype=np.float64))
+    cells = Cells.of(Observations.from_cells(users, items, (N, M), np.zeros(CELLS), 1.0, dtype=np.float64), np.float64)
     return Draw(rows, mean, precision, alpha), cells
 
 
@@ -46,13 +37,21 @@ def redraw(likelihood, state, cells, rng):
     """Targets and weights drawn given a state."""
     users, items = cells.places
     z = np.einsum("ij,ij->i", state.rows[0][users], state.rows[1][items])
-    own = rng.gamma(2.0, 0.5, N)[users] if likelihood == "gaussian" else rng.gamma(2.0, 0.5, CELLS)
-    cells.weights = np.ones(CELLS) if likelihood == "probit" else own
-    cells.targets = z + rng.normal(size=CELLS) / np.sqrt(state.alpha * cells.weights)
+    if likelihood == "gaussian":
+        cells.by_row = rng.gamma(2.0, 0.5, N)
+    elif likelihood == "student":
+        cells.weights = cells.turned(rng.gamma(2.0, 0.5, CELLS))
+    precision = state.alpha * cells.by_row[users] * (1 if cells.weights is None else cells.weights[0])
+    cells.targets = cells.turned(z + rng.normal(size=CELLS) / np.sqrt(precision))
+
+
+CUTS = {"probit": np.array([-np.inf, 0.0, np.inf]), "ordinal": np.array([-np.inf, 0.0, 0.8, np.inf])}
 
 
 def law(name, cells):
-    return {"gaussian": Gaussian, "student": Student}[name](4.0) if name != "probit" else Probit(np.sign(cells.targets))
+    if name in CUTS:
+        return Ordered((np.searchsorted(CUTS[name], cells.targets[0]) - 1).astype(np.int32), CUTS[name])
+    return {"gaussian": Gaussian, "student": Student}[name](4.0)
 
 
 def asked(state):
@@ -92,7 +91,7 @@ def test_states_keep_the_law_of_the_prior(likelihood):
             redraw(likelihood, state, cells, rng)
             Sampler(cells, COLUMNS, law(likelihood, cells), PRIOR, chain).sweep(state, number)
         found.append(asked(state))
-    for k in range(expected.shape[1] - (likelihood == "probit")):
+    for k in range(expected.shape[1] - (likelihood in CUTS)):
         edges = np.quantile(expected[:, k], np.linspace(0, 1, bins + 1)[1:-1])
         table = [np.bincount(np.searchsorted(edges, x[:, k]), minlength=bins) for x in (expected, np.array(found))]
         assert chi2_contingency(table).pvalue > 1e-7, (k, table)

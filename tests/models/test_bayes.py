@@ -1,6 +1,10 @@
 """BayesMF: answers that beat simple rivals, intervals that cover, files, bits, and input that is refused."""
 
 import os
+import signal
+import subprocess
+import sys
+import tracemalloc
 import warnings
 from pathlib import Path
 
@@ -11,7 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import halfstep
 from halfstep import BayesMF
-from halfstep.errors import UnknownIdError, UnknownIdWarning
+from halfstep.data.sweeps import SweepFile
+from halfstep.errors import CheckpointError, UnknownIdError, UnknownIdWarning
 
 from ..contract.refusal import refused
 
@@ -90,6 +95,107 @@ def test_probit_gives_probabilities_that_are_right_on_average():
         quick(likelihood="probit").fit(X, labels, np.full(len(X), 0.5))
 
 
+def test_ordered_classes_have_probabilities_and_expected_values():
+    X, y, _ = made(cells=6000)
+    stars = np.searchsorted([1.5, 2.6, 3.1, 4.0], y) + 1.0  # uneven steps, which a normal law of stars would not see
+    model = quick(likelihood="ordinal", n_sweeps=100).fit(X[:5000], stars[:5000])
+    test, seen = X[5000:], stars[5000:]
+    p = model.predict_proba(test)
+    assert_array_equal(model.classes_, [1, 2, 3, 4, 5])
+    assert p.shape == (1000, 5)
+    assert_allclose(p.sum(axis=1), 1)
+    assert_allclose(p @ model.classes_, model.predict(test), atol=1e-9)
+    # 1,000 cells: shares have standard deviations below 0.016
+    assert_allclose(p.mean(axis=0), [np.mean(seen == c) for c in model.classes_], atol=0.06)
+    chosen = np.log(p[np.arange(1000), (seen - 1).astype(int)]).mean()
+    assert chosen > np.log([np.mean(seen == c) for c in seen]).mean() + 0.2
+    low, high = model.predict_interval(test, 0.8).T
+    assert np.mean((low <= seen) & (seen <= high)) > 0.78
+    assert rmse(model.predict(test), seen) < rmse(damped(X[:5000], stars[:5000], test), seen)
+    # Cuts, by the spacing of the true ones in units of the noise, 0.5.
+    cuts = model.fitted_.cuts[:, 1:-1].mean(axis=0)
+    assert_allclose(np.diff(cuts), np.diff([1.5, 2.6, 3.1, 4.0]) / 0.5, rtol=0.25)
+    with pytest.raises(ValueError, match="needs 2 to 100"):
+        quick(likelihood="ordinal").fit(X, y)
+
+
+def test_held_out_error_runs_along():
+    X, y, _ = made()
+    model = quick(n_sweeps=40, keep=30, burn_in=0.25).fit(X[:4000], y[:4000], validation=(X[4000:], y[4000:]))
+    errors = [record["validation_rmse"] for record in model.history_]
+    assert len(errors) == 40
+    assert_allclose(errors[-1], rmse(model.predict(X[4000:]), y[4000:]), rtol=1e-3)
+    labels = quick(likelihood="probit", n_sweeps=12).fit(X[:4000], y[:4000] > 3, validation=(X[4000:], y[4000:] > 3))
+    assert 0 < labels.history_[-1]["validation_log_loss"] < np.log(2)
+    with pytest.raises(ValueError, match="validation must be a pair"):
+        quick().fit(X, y, validation=X)
+
+
+def same_fit(one, other):
+    for name in ("users", "items", "alphas", "noise", "hyper", "cuts"):
+        assert_array_equal(getattr(one.fitted_, name), getattr(other.fitted_, name))
+    assert_array_equal(one.fitted_.shift[0], other.fitted_.shift[0])
+    assert [r["loss"] for r in one.history_] == [r["loss"] for r in other.history_]
+
+
+def test_a_killed_fit_is_resumed_with_the_same_bits(tmp_path):
+    script = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[2])
+from tests.models.test_bayes import made, quick
+from halfstep.data.sweeps import SweepFile
+save = SweepFile.save
+def save_and_die(self, sweep, *rest):
+    save(self, sweep, *rest)
+    if sweep == 15:
+        os.kill(os.getpid(), signal.SIGKILL)
+SweepFile.save = save_and_die
+X, y, _ = made(cells=1500)
+quick(n_sweeps=24, likelihood="student", checkpoint=sys.argv[1], every=5).fit(X, y)
+"""
+    path, root = tmp_path / "fit.checkpoint", Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", script, path, root], cwd=root, capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    X, y, _ = made(cells=1500)
+    given = {"n_sweeps": 24, "likelihood": "student", "checkpoint": path, "every": 5}
+    with pytest.raises(CheckpointError, match="already holds sweep 15"):
+        quick(**given).fit(X, y)
+    with pytest.raises(CheckpointError, match="another fit: data differ"):
+        quick(**given, resume=True).fit(X, 6 - y)
+    with pytest.raises(CheckpointError, match="another fit: parameters differ"):
+        quick(**given | {"n_sweeps": 30}, resume=True).fit(X, y)
+    same_fit(quick(**given, resume=True, n_threads=2).fit(X, y), quick(n_sweeps=24, likelihood="student").fit(X, y))
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "probit", "ordinal"])
+def test_a_fit_that_broke_off_is_resumed_with_the_same_bits(likelihood, tmp_path, monkeypatch):
+    X, y, _ = made(cells=1500)
+    values = y > 3 if likelihood == "probit" else np.clip(np.rint(y), 1, 5)
+    given = {"n_sweeps": 24, "likelihood": likelihood}
+    held = (X[:50], values[:50])
+    whole = quick(**given).fit(X, values, validation=held)
+    save = SweepFile.save
+
+    def save_and_fail(self, sweep, *rest):
+        save(self, sweep, *rest)
+        if sweep == 15:
+            raise KeyboardInterrupt
+
+    given |= {"checkpoint": tmp_path / "fit", "every": 5}
+    monkeypatch.setattr(SweepFile, "save", save_and_fail)
+    with pytest.raises(KeyboardInterrupt):
+        quick(**given).fit(X, values, validation=held)
+    monkeypatch.setattr(SweepFile, "save", save)
+    resumed = quick(**given, resume=True).fit(X, values, validation=held)
+    same_fit(resumed, whole)
+    names = ("validation_rmse", "validation_log_loss")
+    assert [[r.get(n) for n in names] for r in resumed.history_] == [[r.get(n) for n in names] for r in whole.history_]
+    with pytest.raises(ValueError, match="Give an int"):
+        quick(checkpoint=tmp_path / "other", random_state=None).fit(X, y)
+    with pytest.raises(ValueError, match="resume=True needs"):
+        quick(resume=True).fit(X, y)
+
+
 def test_bits_depend_on_the_seed_alone():
     X, y, _ = made(cells=1500)
     one = quick(n_sweeps=12).fit(X, y)
@@ -109,8 +215,9 @@ def test_shift_and_scale_of_y_pass_through():
 
 def test_a_file_keeps_all_answers(tmp_path):
     X, y, _ = made(cells=1500)
-    for given in ({}, {"likelihood": "student"}, {"likelihood": "probit"}):
-        model = quick(n_sweeps=12, **given).fit(X, y > 3 if given.get("likelihood") == "probit" else y)
+    for given in ({}, {"likelihood": "student"}, {"likelihood": "probit"}, {"likelihood": "ordinal"}):
+        values = {"probit": y > 3, "ordinal": np.clip(np.rint(y), 1, 5)}.get(given.get("likelihood", ""), y)
+        model = quick(n_sweeps=12, **given).fit(X, values)
         model.save(tmp_path / "model.safetensors")
         back = halfstep.load(tmp_path / "model.safetensors")
         assert_array_equal(back.predict(X), model.predict(X))
@@ -196,18 +303,34 @@ def test_a_refused_fit_leaves_the_old_one():
 
 
 def test_memory_counts_what_is_kept():
-    small, large = BayesMF(rank=8), BayesMF(rank=8, keep=60)
+    small, large = BayesMF(rank=8, keep=30), BayesMF(rank=8, keep=60)
     assert small.estimate_memory(100, 50, 1000).peak < large.estimate_memory(100, 50, 1000).peak
 
 
+@pytest.mark.parametrize("likelihood", ["gaussian", "student"])
+def test_memory_is_what_a_fit_holds(likelihood):
+    X, y, _ = made(n=3000, m=1000, cells=40_000)
+    model = quick(rank=8, n_sweeps=8, keep=6, likelihood=likelihood)
+    stated = model.estimate_memory(3000, 1000, 40_000)
+    model.fit(X[:2000], y[:2000])  # whatever is imported late
+    tracemalloc.start()
+    model.fit(X, y)
+    now, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    fit = model.fitted_
+    assert stated.phases["sweeps"]["kept draws"] == fit.users.nbytes + fit.items.nbytes + fit.noise.nbytes
+    assert now < 1.3 * stated.phases["sweeps"]["kept draws"] + 2e6
+    assert 0.5 * most < stated.peak < 2 * most
+
+
 @pytest.mark.skipif(not RATINGS.exists(), reason="MovieTweetings is not there")
-def test_defaults_beat_biases_on_movietweetings():
+def test_a_short_chain_beats_biases_on_movietweetings():
     with RATINGS.open() as lines:
         table = np.array([line.split("::")[:3] for line in lines], np.int64)
     X = np.column_stack([np.unique(table[:, k], return_inverse=True)[1] for k in (0, 1)])
     y = table[:, 2].astype(float)
     test = np.random.default_rng(0).random(len(y)) < 0.1
-    model = BayesMF(random_state=0).fit(X[~test], y[~test])
+    model = BayesMF(random_state=0, n_sweeps=80).fit(X[~test], y[~test])
     with pytest.warns(UnknownIdWarning):
         found = rmse(model.predict(X[test]), y[test])
     assert found < 1.518

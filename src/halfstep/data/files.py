@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from halfstep._version import __version__
 from halfstep.data.codecs import from_json, register_codec, to_json
 from halfstep.data.ids import Index
 
@@ -155,7 +155,7 @@ def save(
     document = {
         "schema": SCHEMA,
         "kind": kind,
-        "version": version("halfstep"),
+        "version": __version__,
         "params": to_json(dict(params), "params"),
         "meta": to_json(dict(meta or {}), "meta"),
         "indexes": states,

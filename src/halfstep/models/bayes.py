@@ -1,4 +1,4 @@
-"""BayesMF: ratings or two classes of (user, item) pairs, factorised by drawing rows from their posterior."""
+"""BayesMF: ratings or classes of (user, item) pairs, factorised by drawing rows from their posterior."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -25,8 +24,9 @@ from halfstep.data import files
 from halfstep.data.files import Saved
 from halfstep.data.frames import pairs_from
 from halfstep.data.names import Names
-from halfstep.data.pairs import read_pairs
-from halfstep.data.table import CellsHere, pattern_from_saved
+from halfstep.data.pairs import read_pairs, same_length
+from halfstep.data.sweeps import SweepFile
+from halfstep.data.table import CellsHere
 from halfstep.engine.here import tell_unknown
 from halfstep.engine.local import thread_count
 from halfstep.errors import check_number, one_of
@@ -34,6 +34,7 @@ from halfstep.models import recommend
 from halfstep.models.answers import Ranking
 from halfstep.models.drawn import DrawnFit, Pairs, quantile
 from halfstep.models.factor import SIDES
+from halfstep.models.keeping import Watched
 from halfstep.models.memory import MemoryEstimate
 from halfstep.models.ratings import RatingColumns
 from halfstep.models.sampling import LIKELIHOODS, Plan, draw_new_users, sample
@@ -63,29 +64,36 @@ class BayesMF(BaseEstimator):
     Parameters
     ----------
     rank : length of the factors; None is 8, or 16 where rows have fifty pairs and more on average, or 32 from 200 on.
-    likelihood : "gaussian"; "student" for outliers, t with `nu` degrees of freedom; "probit" for two classes.
+    likelihood : "gaussian"; "student" for outliers, t with `nu` degrees of freedom; "ordinal" for a few values whose
+        order counts and whose distances do not, cut out of a normal score; "probit" for two classes.
     n_sweeps : draws of everything; burn_in : the share of them that is thrown away.
     keep : at most so many of the others are kept, evenly spread, for predictions. Intercept and biases of predictions
         are means over all of them.
     nu : degrees of freedom: of "student", and of how far the noise of users differs in "gaussian".
+    checkpoint : a file that everything is written to every `every` sweeps; None is no checkpoints. Needs an int as
+        `random_state`. resume : go on from it after a fit that was lost, with the bits of one that was not.
     n_threads : None for all cores. The result has the same bits for any number.
     random_state : None, an int, a Generator or a RandomState.
     verbose : 1 shows the progress bar at once.
 
     Attributes
     ----------
-    history_ : one dict for each sweep: alpha (noise precision), intercept, rmse of the draw, loss, seconds.
+    history_ : one dict for each sweep: alpha (noise precision), intercept, rmse of the draw, loss (its square in units
+        of the sampler; minus the mean log probability for classes), validation_rmse or validation_log_loss, seconds.
     diagnostics_ : effective_size and r_hat (split) of the trace of the loss after the burn-in; draws, their number.
-    user_ids_, item_ids_ : ids in the order of the rows. classes_ : the two labels, for "probit".
+    user_ids_, item_ids_ : ids in the order of the rows. classes_ : the labels, for "probit" and "ordinal".
     """
 
     rank: int | None = None
     likelihood: str = "gaussian"
     _: KW_ONLY
-    n_sweeps: int = 200
+    n_sweeps: int = 400
     burn_in: float = 0.25
-    keep: int = 30
+    keep: int = 100
     nu: float = 4.0
+    checkpoint: str | os.PathLike[str] | None = None
+    every: int = 50
+    resume: bool = False
     n_threads: int | None = None
     random_state: Any = None
     verbose: int = 0
@@ -99,10 +107,10 @@ class BayesMF(BaseEstimator):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The two labels, for likelihood "probit"."""
+        """The labels, for likelihoods "probit" and "ordinal"."""
         classes = self._fit().classes
         if classes is None:
-            raise AttributeError(f"likelihood={self.likelihood!r} has no classes; 'probit' has.")
+            raise AttributeError(f"likelihood={self.likelihood!r} has no classes; 'probit' and 'ordinal' have.")
         return classes
 
     def _fit(self) -> DrawnFit:
@@ -113,16 +121,25 @@ class BayesMF(BaseEstimator):
 
     # ------------------------------------------------------------------ fitting
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, validation: tuple[Any, Any] | None = None) -> Self:
         """Draw from the posterior of pairs.
 
         X : (N, 2) array of (user, item) ids of any kind, or a frame with two such columns.
         y : (N,) numbers, or two classes for "probit".
-        sample_weight : (N,) how often each pair counts, >= 0, whole numbers for "probit"; None is 1 for all.
+        sample_weight : (N,) how often each pair counts, >= 0, whole numbers for classes; None is 1 for all.
+        validation : pairs and values held out, (X, y); the bar and `history_` then have the error of the mean so far.
         """
         self._check_parameters()
         given = read_pairs(X, y, sample_weight, self._loss(), SIDES, dtype=np.float64)
-        fit = sample(given, self._plan(given), self.verbose)
+        plan = self._plan(given)
+        file = SweepFile.of(self.checkpoint, self.every, self.resume, plan.mark(given))
+        if file is not None and not isinstance(self.random_state, int | np.integer):
+            raise ValueError(
+                f"random_state={self.random_state!r} does not go with checkpoint: a resumed fit must draw the same "
+                "numbers. Give an int."
+            )
+        watched = None if validation is None else self._watched(validation, given)
+        fit = sample(given, plan, self.verbose, watched, file, self.resume)
         r_hat = fit.diagnostics["r_hat"]
         if r_hat > WORST_R_HAT:
             warnings.warn(
@@ -133,6 +150,23 @@ class BayesMF(BaseEstimator):
             )
         self.fitted_ = fit
         return self
+
+    def _watched(self, validation: Any, given: CellsHere) -> Watched:
+        """Pairs held out, as the sampler looks at them."""
+        if not isinstance(validation, tuple) or len(validation) != 2:
+            raise ValueError(f"validation must be a pair (X, y); got {type(validation).__name__}.")
+        pairs = Pairs(*(index.find(ids) for index, ids in zip(given.ids, pairs_from(validation[0]), strict=True)))
+        y, _ = self._loss().encode_targets(validation[1], given.classes)
+        same_length("the y of validation", y, len(pairs.users))
+        if not len(y):
+            raise ValueError("validation has no pairs; leave it out, or give some.")
+        if self.likelihood == "gaussian" or self.likelihood == "student":
+            return Watched(pairs, y)
+        values = np.array([-1.0, 1.0]) if self.likelihood == "probit" else np.unique(given.cells.targets)
+        codes = np.minimum(np.searchsorted(values, y), len(values) - 1)
+        if (values[codes] != y).any():
+            raise ValueError("the y of validation holds classes that y has not.")
+        return Watched(pairs, codes)
 
     def _check_parameters(self) -> None:
         one_of("likelihood", self.likelihood, LIKELIHOODS)
@@ -176,10 +210,17 @@ class BayesMF(BaseEstimator):
     def _new_users(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         fit = self._fit()
         pairs = read_pairs(
-            X, y, sample_weight, self._loss(), SIDES, dtype=np.float64, known=fit.ids[1], classes=fit.classes
+            X,
+            y,
+            sample_weight,
+            self._loss(),
+            SIDES,
+            dtype=np.float64,
+            known=fit.ids[1],
+            classes=fit.classes if fit.law[0] == "probit" else None,
         )
         threads = thread_count(self.n_threads)
-        return pairs.ids[0].ids, draw_new_users(fit, pairs.cells, self.likelihood, float(self.nu), threads)
+        return pairs.ids[0].ids, draw_new_users(fit, pairs.cells, threads)
 
     # ------------------------------------------------------------------ answers
 
@@ -189,56 +230,64 @@ class BayesMF(BaseEstimator):
         tell_unknown(found, fit.ids, unknown)
         return Pairs(*found)
 
-    def _means(self, X: Any, unknown: str) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of the scores of pairs, over draws."""
+    def predict(self, X: Any, return_std: bool = False, *, unknown: str = "average") -> Any:
+        """Means over draws, (N,), within the range of y: expected values of "ordinal", the likelier class of "probit".
+
+        return_std : also the standard deviation over draws, noise left out: of the score, or of the expected value of
+        "ordinal". unknown : "average" answers unseen users and items by the mean of their prior and warns with their
+        number; "error" refuses them.
+        """
         fit, pairs = self._fit(), self._pairs(X, unknown)
         mean, std = np.empty(len(pairs.users)), np.empty(len(pairs.users))
         for block, scores in fit.in_blocks(pairs, thread_count(self.n_threads)):
-            mean[block], std[block] = scores.z.mean(axis=0), scores.std
-        return mean, std
-
-    def predict(self, X: Any, return_std: bool = False, *, unknown: str = "average") -> Any:
-        """Means over draws, (N,), within the range of y; the likelier class for "probit".
-
-        return_std : also the standard deviation of the score over draws, noise left out. unknown : "average" answers
-        unseen users and items by the mean of their prior and warns with their number; "error" refuses them.
-        """
-        fit = self._fit()
-        mean, std = self._means(X, unknown)
-        answer = fit.numbers(mean) if fit.classes is None else fit.classes[(mean > 0).astype(int)]
+            if fit.law[0] == "ordinal":
+                expected = np.diff(fit.below(scores), axis=2) @ np.asarray(fit.classes, np.float64)
+                mean[block], std[block] = expected.mean(axis=0), expected.std(axis=0)
+            else:
+                mean[block], std[block] = scores.z.mean(axis=0), scores.std
+        if fit.law[0] == "probit":
+            answer: Any = self.classes_[(mean > 0).astype(int)]
+        else:
+            answer = fit.numbers(mean)
         return (answer, std * fit.unit[1]) if return_std else answer
 
     def predict_interval(self, X: Any, level: float = 0.9, *, unknown: str = "average") -> Floats:
-        """(N, 2): bounds between which y lies with probability `level`, as the draws and their noise say."""
+        """(N, 2): bounds between which y lies with probability `level`, as the draws and their noise say.
+
+        Of "ordinal" they are values of y, and what lies between them, both included, has at least that probability.
+        """
         check_number("level", level, above=0)
         if level >= 1:
             raise ValueError(f"level={level!r} must lie between 0 and 1, both excluded.")
         fit = self._fit()
-        if fit.classes is not None:
+        if fit.law[0] == "probit":
             raise ValueError("likelihood='probit' has classes and no intervals; use predict_proba.")
-        pairs, nu = self._pairs(X, unknown), float(self.nu) if self.likelihood == "student" else None
+        pairs, nu = self._pairs(X, unknown), fit.law[1] if fit.law[0] == "student" else None
         bounds = np.empty((len(pairs.users), 2))
         for block, scores in fit.in_blocks(pairs, thread_count(self.n_threads)):
             for side, share in enumerate(((1 - level) / 2, (1 + level) / 2)):
-                bounds[block, side] = quantile(scores, share, nu)
+                if fit.classes is None:
+                    bounds[block, side] = quantile(scores, share, nu)
+                else:
+                    below = fit.below(scores).mean(axis=0)[:, 1:]
+                    place = (below < share - 1e-12).sum(axis=1)
+                    bounds[block, side] = fit.classes[np.minimum(place, len(fit.classes) - 1)]
         return fit.numbers(bounds)
 
     def predict_proba(self, X: Any, *, unknown: str = "average") -> Floats:
-        """Probabilities of the two `classes_`, (N, 2), means over draws; likelihood "probit" only."""
-        fit = self._fit()
-        if fit.classes is None:
-            raise AttributeError(f"likelihood={self.likelihood!r} has no classes; 'probit' has.")
+        """Probabilities of the `classes_`, (N, C), means over draws; likelihoods "probit" and "ordinal" only."""
+        fit, classes = self._fit(), self.classes_
         pairs = self._pairs(X, unknown)
-        second = np.empty(len(pairs.users))
+        shares = np.empty((len(pairs.users), len(classes)))
         for block, scores in fit.in_blocks(pairs, thread_count(self.n_threads)):
-            second[block] = ndtr(scores.z / np.sqrt(1 + scores.extra)).mean(axis=0)
-        return np.stack([1 - second, second], axis=1)
+            shares[block] = np.diff(fit.below(scores).mean(axis=0), axis=1)
+        return shares
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """R^2, or accuracy for "probit"."""
         from sklearn.metrics import accuracy_score, r2_score
 
-        rule = r2_score if self._fit().classes is None else accuracy_score
+        rule = accuracy_score if self._fit().law[0] == "probit" else r2_score
         return float(rule(y, self.predict(X), sample_weight=sample_weight))
 
     def recommend(
@@ -307,54 +356,24 @@ class BayesMF(BaseEstimator):
             "cells in both orientations": nnz * (2 * 4 + 3 * 8),
             "targets, weights and scores of cells": nnz * 8 * 8,
         }
-        # For a moment the draws are there twice: as they were kept, and stacked.
-        return MemoryEstimate({"sweeps": held, "keeping": held | {"stacked draws": held["kept draws"]}})
+        return MemoryEstimate({"sweeps": held})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the kept draws, ids and who has what as one safetensors file; `halfstep.load` reads it back."""
         fit = self._fit()
-        params = {k: v for k, v in self.get_params(deep=False).items() if k != "random_state"}
+        params = {
+            k: v for k, v in self.get_params(deep=False).items() if k not in ("random_state", "checkpoint", "resume")
+        }
         if isinstance(self.random_state, int | np.integer):
             params["random_state"] = int(self.random_state)
-        arrays = {name: getattr(fit, name) for name in ("users", "items", "alphas", "noise", "hyper")}
-        arrays |= {"user_shift": fit.shift[0], "item_shift": fit.shift[1]}
-        arrays |= {"indptr": fit.cells.indptr, "indices": fit.cells.indices}
-        meta = {
-            "rank": fit.columns.rank,
-            "unit": list(fit.unit),
-            "bounds": None if fit.classes is not None else list(fit.bounds),
-            "seed": fit.seed,
-            "history": fit.history,
-            "diagnostics": fit.diagnostics,
-            "classes": None if fit.classes is None else fit.classes.tolist(),
-        }
+        arrays, meta = fit.parts()
         files.save(path, "BayesMF", params, arrays, meta, {"user": fit.ids[0], "item": fit.ids[1]})
 
     @classmethod
     def from_saved(cls, saved: Saved) -> Self:
         """The model that a file holds; `halfstep.load` calls it."""
-        model, table, meta = cls(**saved.params), pattern_from_saved(saved), saved.meta
-        columns = RatingColumns(int(meta["rank"]), True, True)
-        n, m, d, f = len(table.ids[0]), len(table.ids[1]), columns.d, columns.rank + 1
-        users = saved.array("users", (None, n, d))
-        k = len(users)
-        model.fitted_ = DrawnFit(
-            table.ids,
-            table.cells,
-            columns,
-            users,
-            saved.array("items", (k, m, d)),
-            saved.array("alphas", (k,)),
-            saved.array("noise", (k, n)),
-            saved.array("hyper", (2, 2, k, f)),
-            (saved.array("user_shift", (n,)), saved.array("item_shift", (m,))),
-            (float(meta["unit"][0]), float(meta["unit"][1])),
-            (-np.inf, np.inf) if meta["bounds"] is None else (float(meta["bounds"][0]), float(meta["bounds"][1])),
-            int(meta["seed"]),
-            meta["history"],
-            meta["diagnostics"],
-            None if meta["classes"] is None else np.asarray(meta["classes"]),
-        )
+        model = cls(**saved.params)
+        model.fitted_ = DrawnFit.from_parts(saved)
         return model
 
     def __sklearn_tags__(self) -> Any:

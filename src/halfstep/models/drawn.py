@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, stdtr
+from scipy.special import ndtr, ndtri, stdtr
+from scipy.stats import t as student_t
 
 from halfstep import _core
 from halfstep.core.arrays import Floats
 from halfstep.core.cells import Observations
 from halfstep.core.loop import Record
+from halfstep.data.files import Saved
 from halfstep.data.ids import Index
+from halfstep.data.table import pattern_from_saved
 from halfstep.models.ratings import RatingColumns
 
-BLOCK = 1 << 16
-STEPS = 30  # halvings of a bracket, when a quantile is looked for
+BLOCK = 1 << 14
+STEPS = 12  # at most so many Newton steps, when a quantile is looked for
+_ARRAYS = ("users", "items", "alphas", "noise", "hyper", "cuts")
 
 
 class Pairs(NamedTuple):
@@ -47,7 +51,9 @@ class DrawnFit:
 
     users, items : (K, n, d), (K, m, d). alphas : (K,). noise : (K, n), of users relative to alpha.
     hyper : (2, 2, K, f): means and precisions of the free columns of users, then of items.
+    cuts : (K, C + 1), bounds of the scores of C classes, -inf and inf among them; (K, 0) where y is a number.
     shift : (n,), (m,): what means over all draws, not only the kept ones, add to biases and intercept.
+    law : likelihood and degrees of freedom.
     """
 
     ids: tuple[Index, Index]
@@ -58,10 +64,12 @@ class DrawnFit:
     alphas: Floats
     noise: NDArray[np.float32]
     hyper: Floats
+    cuts: Floats
     shift: tuple[Floats, Floats]
     unit: tuple[float, float]
     bounds: tuple[float, float]
     seed: int
+    law: tuple[str, float]
     history: list[Record]
     diagnostics: dict[str, float]
     classes: NDArray[Any] | None = None
@@ -94,7 +102,7 @@ class DrawnFit:
 
     def average(self, side: int, k: int) -> NDArray[np.float32]:
         """The row (d,) of an unknown id: the mean of its prior."""
-        rows = (self.users, self.items)[side][k]
+        rows = self._rows[side][k]
         row: NDArray[np.float32] = rows[0].copy()
         row[slice(*self.free[side])] = self.hyper[side, 0, k]
         return row
@@ -105,13 +113,23 @@ class DrawnFit:
         z, extra, noise = np.empty((m, n)), np.zeros((m, n)), np.empty((m, n))
         new = [places < 0 for places in pairs]
         shift = [np.append(values, 0.0)[places] for values, places in zip(self.shift, pairs, strict=True)]
+        known = [np.unique(places[places >= 0]) for places in pairs]
+        # Rows that are asked for, and an average one behind them for ids without a row.
+        at = [
+            np.where(unknown, len(own), np.searchsorted(own, places))
+            for unknown, own, places in zip(new, known, pairs, strict=True)
+        ]
         for k in range(m):
-            sides = [np.concatenate([rows[k], self.average(side, k)[None]]) for side, rows in enumerate(self._rows)]
-            places = [np.where(unknown, len(rows) - 1, at) for unknown, rows, at in zip(new, sides, pairs, strict=True)]
-            z[k] = _core.pair_scores(sides[0], sides[1], places[0], places[1], n_threads=n_threads)
+            sides = [
+                np.concatenate([rows[k, own], self.average(side, k)[None]])
+                for side, (rows, own) in enumerate(zip(self._rows, known, strict=True))
+            ]
+            z[k] = _core.pair_scores(sides[0], sides[1], at[0], at[1], n_threads=n_threads)
             for side in (0, 1):
+                if not new[side].any():
+                    continue
                 start, stop = self.free[side]
-                met = sides[1 - side][places[1 - side][new[side]], start:stop].astype(np.float64)
+                met = sides[1 - side][at[1 - side][new[side]], start:stop].astype(np.float64)
                 extra[k, new[side]] += met**2 @ (1 / self.hyper[side, 1, k])
             noise[k] = 1 / (self.alphas[k] * np.append(self.noise[k], 0.5)[pairs.users])
         return DrawnScores(z + shift[0] + shift[1], extra, noise)
@@ -130,15 +148,80 @@ class DrawnFit:
         """Scores in the units of y, within its range."""
         return np.clip(self.unit[0] + self.unit[1] * z, *self.bounds)
 
+    def below(self, scores: DrawnScores) -> Floats:
+        """(K, N, C + 1): the probability under each draw that the class lies below each cut."""
+        spread = np.sqrt(1 + scores.extra)[:, :, None]
+        return np.asarray(ndtr((self.cuts[:, None, :] - scores.z[:, :, None]) / spread))
+
+    # ------------------------------------------------------------------ files
+
+    def parts(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Arrays and the rest, as a file keeps them."""
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        arrays |= {"user_shift": self.shift[0], "item_shift": self.shift[1]}
+        arrays |= {"indptr": self.cells.indptr, "indices": self.cells.indices}
+        arrays["cuts"] = self.cuts[:, 1:-1]  # a file holds no infinity
+        meta = {
+            "rank": self.columns.rank,
+            "unit": list(self.unit),
+            "bounds": None if self.classes is not None else list(self.bounds),
+            "seed": self.seed,
+            "law": list(self.law),
+            "history": self.history,
+            "diagnostics": self.diagnostics,
+            "classes": None if self.classes is None else self.classes.tolist(),
+        }
+        return arrays, meta
+
+    @classmethod
+    def from_parts(cls, saved: Saved) -> Self:
+        table, meta = pattern_from_saved(saved), saved.meta
+        columns = RatingColumns(int(meta["rank"]), True, True)
+        n, m, d, f = len(table.ids[0]), len(table.ids[1]), columns.d, columns.rank + 1
+        users = saved.array("users", (None, n, d))
+        k = len(users)
+        classes = None if meta["classes"] is None else np.asarray(meta["classes"])
+        return cls(
+            table.ids,
+            table.cells,
+            columns,
+            users,
+            saved.array("items", (k, m, d)),
+            saved.array("alphas", (k,)),
+            saved.array("noise", (k, n)),
+            saved.array("hyper", (2, 2, k, f)),
+            with_ends(saved.array("cuts", (k, None))) if classes is not None else np.empty((k, 0)),
+            (saved.array("user_shift", (n,)), saved.array("item_shift", (m,))),
+            (float(meta["unit"][0]), float(meta["unit"][1])),
+            (-np.inf, np.inf) if meta["bounds"] is None else (float(meta["bounds"][0]), float(meta["bounds"][1])),
+            int(meta["seed"]),
+            (str(meta["law"][0]), float(meta["law"][1])),
+            meta["history"],
+            meta["diagnostics"],
+            classes,
+        )
+
+
+def with_ends(inner: Floats) -> Floats:
+    """Inner cuts (..., C - 1) between -inf and inf."""
+    ends = np.full((*inner.shape[:-1], 1), np.inf)
+    return np.concatenate([-ends, inner, ends], axis=-1)
+
 
 def quantile(scores: DrawnScores, share: float, nu: float | None) -> Floats:
     """(N,): below it lies that share of what the draws expect with their noise; normal, or t with `nu` degrees."""
-    law: Callable[[Floats], Any] = ndtr if nu is None else lambda x: stdtr(nu, x)
     spread = np.sqrt(scores.noise + scores.extra)
     width = 40 * spread.max(axis=0) + np.ptp(scores.z, axis=0)
     low, high = scores.z.min(axis=0) - width, scores.z.max(axis=0) + width
+    at = scores.z.mean(axis=0) + ndtri(share) * np.sqrt(scores.z.var(axis=0) + (spread**2).mean(axis=0))
     for _ in range(STEPS):
-        middle = (low + high) / 2
-        below = law((middle - scores.z) / spread).mean(axis=0) < share
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return np.asarray((low + high) / 2)
+        x = (at - scores.z) / spread
+        gap = (ndtr(x) if nu is None else stdtr(nu, x)).mean(axis=0) - share
+        if np.abs(gap).max(initial=0) < 1e-7:
+            break
+        low, high = np.where(gap < 0, at, low), np.where(gap < 0, high, at)
+        density = np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi) if nu is None else student_t.pdf(x, nu)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = at - gap / (density / spread).mean(axis=0)
+        at = np.where((step > low) & (step < high), step, (low + high) / 2)
+    return np.asarray(at)

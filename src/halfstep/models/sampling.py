@@ -4,38 +4,31 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 from tqdm.auto import tqdm
 
 from halfstep.core.arrays import Floats
 from halfstep.core.cells import Observations
-from halfstep.core.draw import (
-    Cells,
-    Columns,
-    Draw,
-    Gaussian,
-    Likelihood,
-    Prior,
-    Probit,
-    Sampler,
-    Student,
-    draw_rows,
-    effective_size,
-    generator,
-    split_r_hat,
-)
+from halfstep.core.draw import Columns, Draw, Sampler, draw_rows, generator
+from halfstep.core.drawn_cells import Cells, Chance, Gaussian, Likelihood, Ordered, Prior, Student
 from halfstep.core.initial import random_rows
 from halfstep.core.loop import Record
+from halfstep.core.mixing import effective_size, split_r_hat
+from halfstep.data.sweeps import SweepFile, digest_of
 from halfstep.data.table import CellsHere
-from halfstep.models.drawn import DrawnFit
+from halfstep.models.drawn import DrawnFit, with_ends
+from halfstep.models.keeping import Kept, Watched
 from halfstep.models.ratings import RatingColumns
 
-LIKELIHOODS = ("gaussian", "student", "probit")
-START = 0.1  # standard deviation of factors at the start, in units of y
+LIKELIHOODS = ("gaussian", "student", "probit", "ordinal")
+CLASSES = ("probit", "ordinal")
+MOST_CLASSES = 100
+START = 0.25  # standard deviation of factors at the start, in units of y
 DAMPING, PASSES = 4.0, 6  # biases at the start: cells that their prior is worth, and how often they are solved in turn
 INNER = 6  # sweeps over a new row with its noise, for each kept draw
 NEW = 1 << 31  # the sweeps of new rows are numbered from here on, so that they share no random number with the fit
@@ -61,11 +54,27 @@ class Plan:
         count = min(self.keep, after)
         return self.n_sweeps - 1 - (np.arange(count)[::-1] * after) // count
 
+    def mark(self, given: CellsHere) -> dict[str, str]:
+        """Which fit this is, for its checkpoints."""
+        parameters = [self.rank, self.n_sweeps, self.n_burn, self.keep, self.likelihood, self.nu, self.seed]
+        cells = given.cells
+        values = [np.asarray(v) for v in (cells.indptr, cells.indices, cells.targets, cells.weights)]
+        return {"data": digest_of(*values), "parameters": digest_of(*parameters)}
 
-def make_likelihood(name: str, nu: float, cells: Cells) -> Likelihood:
-    if name == "gaussian":
-        return Gaussian(nu)
-    return Student(nu) if name == "student" else Probit(cells.targets.copy())
+
+@dataclass(frozen=True)
+class Task:
+    """Cells in units of the sampler, their law, and how to come back to y."""
+
+    cells: Cells
+    likelihood: Likelihood
+    unit: tuple[float, float]
+    bounds: tuple[float, float]
+    classes: NDArray[Any] | None = None
+
+    @property
+    def cuts(self) -> Floats:
+        return self.likelihood.cuts if isinstance(self.likelihood, Ordered) else np.empty(0)
 
 
 def sampler_columns(columns: RatingColumns) -> Columns:
@@ -73,50 +82,17 @@ def sampler_columns(columns: RatingColumns) -> Columns:
     return Columns(((start, d), (start - 1, d - 1)), (d - 1, start - 1), 0)
 
 
-@dataclass
-class _Kept:
-    """Draws kept so far, and sums over all draws of what is the same in every one: biases and intercept."""
-
-    columns: Columns
-    states: list[Draw] = field(default_factory=list)
-    noise: list[Floats] = field(default_factory=list)
-    sums: list[Floats] | None = None
-    total: int = 0
-
-    def main_effects(self, state: Draw) -> list[Floats]:
-        """Biases of users; biases of items with the intercept."""
-        (users, items), (left, right) = state.rows, self.columns.bias
-        constant = items[:, self.columns.constant].astype(np.float64)
-        return [users[:, left].astype(np.float64), items[:, right] + constant]
-
-    def count(self, state: Draw) -> None:
-        effects = self.main_effects(state)
-        self.sums = effects if self.sums is None else [a + b for a, b in zip(self.sums, effects, strict=True)]
-        self.total += 1
-
-    def keep(self, state: Draw, by_row: Floats | None) -> None:
-        rows = [side.copy() for side in state.rows]
-        self.states.append(Draw(rows, [*state.mean], [*state.precision], state.alpha))
-        self.noise.append(np.ones(len(rows[0])) if by_row is None else by_row)
-
-    @property
-    def shift(self) -> tuple[Floats, Floats]:
-        """Means over all draws less those over the kept ones."""
-        assert self.sums is not None
-        kept = [np.mean([self.main_effects(state)[side] for state in self.states], axis=0) for side in (0, 1)]
-        return self.sums[0] / self.total - kept[0], self.sums[1] / self.total - kept[1]
-
-
 def start_state(cells: Cells, columns: RatingColumns, seed: int) -> Draw:
     """Damped biases about the mean of the targets, which the intercept takes, and small random factors."""
-    n, m = cells.by_row.shape
-    places, sizes = cells.places, (n, m)
-    constant = float(np.average(cells.targets, weights=cells.given))
-    biases = [np.zeros(n), np.zeros(m)]
+    sizes, places = cells.sides[0].shape, cells.places
+    targets = cells.targets[0].astype(np.float64)
+    given = np.ones(len(targets)) if cells.given is None else cells.given[0].astype(np.float64)
+    constant = float(np.average(targets, weights=given))
+    biases = [np.zeros(sizes[0]), np.zeros(sizes[1])]
     for _ in range(PASSES):
         for side in (1, 0):
-            rest = cells.given * (cells.targets - constant - biases[1 - side][places[1 - side]])
-            counts = np.bincount(places[side], cells.given, sizes[side])
+            rest = given * (targets - constant - biases[1 - side][places[1 - side]])
+            counts = np.bincount(places[side], given, sizes[side])
             biases[side] = np.bincount(places[side], rest, sizes[side]) / (counts + DAMPING)
     rows = []
     for side, count in enumerate(sizes):
@@ -125,109 +101,182 @@ def start_state(cells: Cells, columns: RatingColumns, seed: int) -> Draw:
         place = columns.bias(side)
         assert place is not None
         rows[-1][:, place[0]] = biases[side]
-    residual = cells.targets - constant - biases[0][places[0]] - biases[1][places[1]]
-    alpha = 1 / max(float(np.average(residual**2, weights=cells.given)), 1e-6)
+    residual = targets - constant - biases[0][places[0]] - biases[1][places[1]]
+    alpha = 1 / max(float(np.average(residual**2, weights=given)), 1e-6)
     f = columns.rank + 1
     return Draw(rows, [np.zeros(f), np.zeros(f)], [np.full(f, START**-2), np.full(f, START**-2)], alpha)
 
 
-def sample(given: CellsHere, plan: Plan, verbose: int) -> DrawnFit:
-    """The whole chain."""
+def sample(
+    given: CellsHere, plan: Plan, verbose: int, watched: Watched | None, file: SweepFile | None, resume: bool
+) -> DrawnFit:
+    """The whole chain, from its start or from a checkpoint."""
     columns = RatingColumns(plan.rank, True, True)
-    cells, unit, bounds = in_units(given.cells, plan.likelihood)
-    likelihood = make_likelihood(plan.likelihood, plan.nu, cells)
-    state = start_state(cells, columns, plan.seed)
-    if plan.likelihood == "probit":
+    task = in_units(given.cells, plan.likelihood, plan.nu, given.classes)
+    state = start_state(task.cells, columns, plan.seed)
+    if plan.likelihood in CLASSES:
         state.alpha = 1.0
-    sampler = Sampler(cells, sampler_columns(columns), likelihood, Prior(), plan.seed, plan.n_threads)
-    kept, history, wanted = _Kept(sampler.columns), [], set(plan.kept.tolist())
-    begun = time.perf_counter()
-    for number in tqdm(range(plan.n_sweeps), "BayesMF", unit="sweep", delay=0 if verbose else 2, disable=None):
-        z = sampler.sweep(state, number)
-        history.append(_record(sampler, state, z, unit, number, time.perf_counter() - begun))
+    sampler = Sampler(task.cells, sampler_columns(columns), task.likelihood, Prior(), plan.seed, plan.n_threads)
+    kept = Kept.room(plan.kept, state, sampler.columns, task.cuts)
+    history: list[Record] = []
+    saved = None if file is None else file.load(resume)
+    if saved is not None:
+        history = list(saved.meta["history"])
+        _restore(saved.arrays, state, task, kept, watched)
+    begun = time.perf_counter() - (history[-1]["seconds"] if history else 0.0)
+    numbers = range(len(history), plan.n_sweeps)
+    bar = tqdm(
+        numbers, "BayesMF", plan.n_sweeps, initial=len(history), unit="sweep", delay=0 if verbose else 2, disable=None
+    )
+    for number in bar:
+        loss = sampler.sweep(state, number)
+        record = {
+            "iteration": number + 1,
+            "loss": loss,
+            **({} if task.classes is not None else {"rmse": task.unit[1] * math.sqrt(loss)}),
+            "alpha": state.alpha / task.unit[1] ** 2,
+            "intercept": task.unit[0] + task.unit[1] * float(state.rows[1][0, 0]),
+        }
         if number >= plan.n_burn:
-            kept.count(state)
-        if number in wanted:
-            kept.keep(state, likelihood.by_row)
+            kept.count(number, state, task.cells.by_row, task.cuts)
+        if watched is not None:
+            record |= watched.look(state, sampler.columns, task, number >= plan.n_burn, plan.n_threads)
+            bar.set_postfix_str(watched.said)
+        history.append(record | {"seconds": time.perf_counter() - begun})
+        if file is not None and (file.due(number + 1) or number + 1 == plan.n_sweeps):
+            file.save(number + 1, _state_arrays(state, task, kept, watched), {"history": history})
     trace = np.array([record["loss"] for record in history[plan.n_burn :]])
     diagnostics = {"effective_size": effective_size(trace), "r_hat": split_r_hat(trace), "draws": float(len(trace))}
-    states = kept.states
-    hyper = [[[getattr(s, name)[side] for s in states] for name in ("mean", "precision")] for side in (0, 1)]
     return DrawnFit(
         given.ids,
         Observations(given.cells.shape, given.cells.indptr, given.cells.indices),
         columns,
-        np.stack([s.rows[0] for s in states]),
-        np.stack([s.rows[1] for s in states]),
-        np.array([s.alpha for s in states]),
-        np.stack(kept.noise).astype(np.float32),
-        np.array(hyper),
+        kept.rows[0],
+        kept.rows[1],
+        kept.alphas,
+        kept.noise,
+        kept.hyper,
+        kept.cuts,
         kept.shift,
-        unit,
-        bounds,
+        task.unit,
+        task.bounds,
         plan.seed,
+        (plan.likelihood, plan.nu),
         history,
         diagnostics,
-        given.classes,
+        task.classes,
     )
 
 
+def _state_arrays(state: Draw, task: Task, kept: Kept, watched: Watched | None) -> dict[str, NDArray[Any]]:
+    """All that the next sweep needs; each array is changed in place by `_restore`."""
+    cells, arrays = task.cells, {"alpha": np.array([state.alpha]), "by_row": task.cells.by_row, "cuts": task.cuts}
+    for side in (0, 1):
+        arrays |= {f"rows{side}": state.rows[side], f"mean{side}": state.mean[side]}
+        arrays |= {f"precision{side}": state.precision[side]}
+    arrays["targets"] = cells.targets[0]
+    arrays["weights"] = np.empty(0, np.float32) if cells.weights is None else cells.weights[0]
+    arrays |= kept.arrays()
+    return arrays if watched is None else arrays | watched.arrays()
+
+
+def _restore(arrays: dict[str, NDArray[Any]], state: Draw, task: Task, kept: Kept, watched: Watched | None) -> None:
+    cells = task.cells
+    state.alpha, cells.by_row = float(arrays["alpha"][0]), arrays["by_row"]
+    for side in (0, 1):
+        state.rows[side], state.mean[side] = arrays[f"rows{side}"], arrays[f"mean{side}"]
+        state.precision[side] = arrays[f"precision{side}"]
+    cells.targets = cells.turned(arrays["targets"])
+    if len(arrays["weights"]):
+        cells.weights = cells.turned(arrays["weights"])
+    if isinstance(task.likelihood, Ordered):
+        task.likelihood.cuts = arrays["cuts"]
+    kept.restore(arrays)
+    if watched is not None:
+        watched.restore(arrays)
+
+
 def in_units(
-    observed: Observations, likelihood: str, unit: tuple[float, float] | None = None
-) -> tuple[Cells, tuple[float, float], tuple[float, float]]:
-    """Cells with mean 0 and variance 1, so that no prior knows the scale of y; mean and scale; the range of y.
+    observed: Observations,
+    likelihood: str,
+    nu: float,
+    classes: NDArray[Any] | None,
+    fit: DrawnFit | None = None,
+) -> Task:
+    """Cells with mean 0 and variance 1, so that no prior knows the scale of y, and their law.
 
-    Classes stay -1 and 1, and a pair of weight w is repeated w times.
+    Classes become normals about 0, and a pair of weight w is repeated w times. `fit` is an earlier one whose units,
+    classes and cuts are used.
     """
-    cells = Cells.of(observed)
-    if likelihood == "probit":
-        times = cells.given.astype(np.int64)
-        if (times != cells.given).any():
-            first = int(np.argmax(times != cells.given))
-            raise ValueError(
-                f"sample_weight holds {cells.given[first]:g}; likelihood='probit' repeats pairs, so weights must be "
-                "whole numbers. Round them, or use likelihood='gaussian'."
-            )
-        rows, columns = (np.repeat(places, times) for places in cells.places)
-        signs = np.repeat(cells.targets, times)
-        repeated = Observations.from_cells(rows, columns, observed.shape, signs, 1.0, dtype=np.float64)
-        return Cells.of(repeated), (0.0, 1.0), (-math.inf, math.inf)
-    bounds = float(cells.targets.min()), float(cells.targets.max())
-    if unit is None:
-        mean = float(np.average(cells.targets, weights=cells.given))
-        spread = float(np.sqrt(np.average((cells.targets - mean) ** 2, weights=cells.given)))
+    if likelihood in CLASSES:
+        return _class_task(observed, likelihood, classes, fit)
+    t, w = (np.broadcast_to(np.asarray(v, np.float64), len(observed)) for v in (observed.targets, observed.weights))
+    if fit is None:
+        mean = float(np.average(t, weights=w))
+        spread = float(np.sqrt(np.average((t - mean) ** 2, weights=w)))
         unit = mean, spread if spread > 1e-9 * max(abs(mean), 1.0) else 1.0
-    cells.targets = (cells.targets - unit[0]) / unit[1]
-    return cells, unit, bounds
+    else:
+        unit = fit.unit
+    shape, places = observed.shape, (observed.indptr, observed.indices)
+    cells = Cells.of(Observations(shape, *places, (t - unit[0]) / unit[1], w))
+    return Task(cells, Student(nu) if likelihood == "student" else Gaussian(nu), unit, (float(t.min()), float(t.max())))
 
 
-def _record(sampler: Sampler, state: Draw, z: Floats, unit: tuple[float, float], number: int, seconds: float) -> Record:
-    cells = sampler.cells
-    error = float(np.average((cells.targets - z) ** 2, weights=cells.given))
-    return {
-        "iteration": number + 1,
-        "loss": error,
-        "rmse": unit[1] * math.sqrt(error),
-        "alpha": state.alpha / unit[1] ** 2,
-        "intercept": unit[0] + unit[1] * float(state.rows[1][0, 0]),
-        "seconds": seconds,
-    }
+def _class_task(observed: Observations, likelihood: str, labels: NDArray[Any] | None, fit: DrawnFit | None) -> Task:
+    t, w = (np.broadcast_to(np.asarray(v, np.float64), len(observed)) for v in (observed.targets, observed.weights))
+    times = w.astype(np.int64)
+    if (times != w).any():
+        first = int(np.argmax(times != w))
+        raise ValueError(
+            f"sample_weight holds {w[first]:g}; likelihood={likelihood!r} repeats pairs, so weights must be "
+            "whole numbers. Round them, or use likelihood='gaussian'."
+        )
+    values = np.array([-1.0, 1.0]) if likelihood == "probit" else np.unique(t) if fit is None else fit.classes
+    assert values is not None
+    codes = np.minimum(np.searchsorted(values, t), len(values) - 1)
+    if (values[codes] != t).any():
+        wrong = t[np.argmax(values[codes] != t)]
+        raise ValueError(f"y holds {wrong:g}, which is none of the classes of the fit: {values.tolist()}.")
+    if not 2 <= len(values) <= MOST_CLASSES:
+        raise ValueError(
+            f"y has {len(values)} distinct values; likelihood='ordinal' needs 2 to {MOST_CLASSES}. "
+            "Use likelihood='gaussian' for numbers."
+        )
+    rows = np.repeat(np.repeat(np.arange(observed.shape[0]), observed.counts), times)
+    columns, codes = np.repeat(observed.indices, times), np.repeat(codes, times)
+    share = np.cumsum(np.bincount(codes, minlength=len(values))) / max(len(codes), 1)
+    if fit is None:
+        inner = ndtri(np.clip(share[:-1], 1e-6, 1 - 1e-6))
+        middle = ndtri((share + np.append(0.0, share[:-1])) / 2) - inner[0]
+        cuts = with_ends(inner - inner[0])
+    else:
+        cuts, middle = fit.cuts[-1], np.zeros(len(values))
+    # Targets and classes move together when cells are sorted: codes travel as weights.
+    grouped = Observations.from_cells(
+        rows, columns, observed.shape, middle[codes], codes.astype(np.float64), dtype=np.float64
+    )
+    sorted_codes = np.broadcast_to(np.asarray(grouped.weights), len(grouped)).astype(np.int32)
+    cells = Cells.of(Observations(grouped.shape, grouped.indptr, grouped.indices, grouped.targets))
+    bounds = (float(values[0]), float(values[-1])) if likelihood == "ordinal" else (-math.inf, math.inf)
+    return Task(cells, Ordered(sorted_codes, cuts), (0.0, 1.0), bounds, labels if likelihood == "probit" else values)
 
 
-def draw_new_users(fit: DrawnFit, given: Observations, likelihood: str, nu: float, n_threads: int) -> NDArray[Any]:
+def draw_new_users(fit: DrawnFit, given: Observations, n_threads: int) -> NDArray[Any]:
     """Rows (K, n, d) of users who were not in the fit, one draw of each for every kept draw of the rest."""
-    cells, _, _ = in_units(given, likelihood, fit.unit)
     columns, n = sampler_columns(fit.columns), given.shape[0]
     drawn = np.empty((fit.n_draws, n, fit.columns.d), np.float32)
+    task = in_units(given, *fit.law, fit.classes, fit)
+    cells, law = task.cells, task.likelihood
     for k in range(fit.n_draws):
         own = np.repeat(fit.average(0, k)[None], n, axis=0)
         state = Draw([own, fit.items[k]], [*fit.hyper[:, 0, k]], [*fit.hyper[:, 1, k]], float(fit.alphas[k]))
-        law, alpha = make_likelihood(likelihood, nu, cells), state.alpha
-        work = Cells(cells.by_row, cells.targets, cells.given, cells.given)
-        sampler = Sampler(work, columns, law, Prior(), fit.seed, n_threads)
+        cells.by_row, cells.weights = np.ones(n), None
+        sampler = Sampler(cells, columns, law, Prior(), fit.seed, n_threads)
         for inner in range(INNER):
-            number = NEW + k * INNER + inner
-            law.draw(work, sampler.scores(state), alpha, generator(fit.seed, number), sampler.prior)
-            draw_rows(state, 0, columns, work.oriented(0, alpha, np.float32), (fit.seed, number), n_threads=n_threads)
+            if isinstance(law, Ordered):
+                law.cuts = fit.cuts[k]
+            chance = Chance(fit.seed, NEW + k * INNER + inner, generator(fit.seed, NEW + k * INNER + inner), n_threads)
+            law.refresh(cells, sampler.residual(state, 0), state.alpha, chance)
+            draw_rows(state, 0, columns, cells, chance)
         drawn[k] = own
     return drawn

@@ -26,12 +26,10 @@ from halfstep.engine.spark.layout import described
 from halfstep.engine.spark.moves import kept, keyed
 from halfstep.engine.spark.session import DistributedSession
 from halfstep.engine.spark.tasks import BlockRows, PerRow, Summary
+from halfstep.errors import CheckpointError
 
+__all__ = ["CheckpointError", "Checkpoints", "Files", "array_of", "digest", "fingerprint_of", "text_of"]
 _BLOCKS = "block int, n int, d int, values binary, duals binary"
-
-
-class CheckpointError(ValueError):
-    """A folder that does not hold checkpoints of this fit."""
 
 
 class Checkpoints:
