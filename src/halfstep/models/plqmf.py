@@ -38,12 +38,21 @@ from halfstep.models.factor import SIDES, FactorModel
 from halfstep.models.more import grown, solve_touched, touched
 from halfstep.models.rating_fit import TENSORS, RatingFit
 from halfstep.models.rating_penalty import RatingPenalty, bias_penalties, given_penalty, learn_penalty
+from halfstep.models.rating_quantiles import bounds, fit_bands
 from halfstep.models.ratings import FIRST_GAP, LAST_GAP, RatingColumns, RatingStart
 
 Floats = NDArray[np.float64]
 
 SAMPLE = 4_000_000
 """Pairs that a cluster sends here to learn the penalty from; on one machine all are looked at."""
+
+
+def _has_quantiles(model: PLQMF) -> bool:
+    return bool(model._loss().beside)
+
+
+def _has_intervals(model: PLQMF) -> bool:
+    return _has_quantiles(model) or model._loss().has_quantiles
 
 
 def _has_probabilities(model: PLQMF) -> bool:
@@ -176,6 +185,12 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
             splits=loss.is_quadratic and not self.nonnegative,  # other rows need their cells in one place
         )
         seed = seed_from(self.random_state)
+        one = partial(self._fitted, engine, seed)
+        self.fitted_ = replace(one(given, loss), bands=fit_bands(given, loss.beside, one, seed))
+        return self
+
+    def _fitted(self, engine: Engine, seed: int, given: Any, loss: losses.Loss) -> RatingFit:
+        """The factorisation of these cells under one loss."""
         penalty, constant, loss = self._learned(given, loss, seed)
         columns = RatingColumns(
             self._rank(given), bool(self.biases), bool(self.intercept), penalty.pins if self.biases else (1.0, 1.0)
@@ -192,10 +207,8 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
             if best is None or outcome.objective < best[0].objective:
                 best = outcome, session
         assert best is not None
-        self.fitted_ = RatingFit(
-            engine.keep(given, best[1]), best[0], columns, penalty, best[1].problem.loss, given.classes
-        )
-        return self
+        outcome, session = best
+        return RatingFit(engine.keep(given, session), outcome, columns, penalty, session.problem.loss, given.classes)
 
     def _learned(self, given: Any, loss: losses.Loss, seed: int) -> tuple[RatingPenalty, float, losses.Loss]:
         """The penalty, given or learned, the constant that the intercept starts from, and the loss as it is fitted."""
@@ -248,17 +261,23 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
         fit, dtype = self.fitted_, self._number()
         new = read_pairs(X, y, sample_weight, fit.loss, SIDES, dtype=dtype, classes=fit.classes)
         known = merge_pairs(fit.table, new, dtype)
-        start = self._at_zero(fit.columns, fit.intercept)
+        more = partial(self._with_more, known=known, places=touched(known, new))
+        bands = tuple(replace(band, fit=more(band.fit)) for band in fit.bands)
+        self.fitted_ = replace(more(fit), bands=bands)
+        return self
+
+    def _with_more(self, fit: RatingFit, known: CellsHere, places: Sequence[NDArray[np.int64]]) -> RatingFit:
+        """A fit whose rows at these places were solved for all cells that are known now."""
+        start, dtype = self._at_zero(fit.columns, fit.intercept), self._number()
         rows = grown([each.astype(dtype) for each in fit.rows], known.cells.shape, start)
         problem = self._problem(known.cells, fit.columns, fit.penalty, fit.loss)
         solver = Solver(tolerance=self.row_tol or LAST_GAP)
-        solve_touched(problem, rows, touched(known, new), solver, self.n_threads)
+        solve_touched(problem, rows, places, solver, self.n_threads)
         session = LocalEngine(self.n_threads).open(problem, rows, solver)
         C, _ = fit.penalty.in_words(*known.cells.shape)
         objective = _measured(session, C, known.total_weight, session.evaluate())["objective"]
-        kept = RowsHere((rows[0], rows[1]), known)
-        self.fitted_ = replace(fit, kept=kept, outcome=Outcome(self.history_, objective, self.converged_))
-        return self
+        outcome = Outcome(fit.outcome.history, objective, fit.outcome.converged)
+        return replace(fit, kept=RowsHere((rows[0], rows[1]), known), outcome=outcome)
 
     def transform(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fold new users in: each is solved exactly against the fitted items, under the loss and penalty of the fit.
@@ -301,6 +320,37 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
         """
         return self._scores(X, partial(self._fit().loss.decode, classes=self._fit().classes), "prediction", unknown)
 
+    @available_if(_has_quantiles)  # type: ignore[untyped-decorator]
+    def predict_quantiles(self, X: Any, *, unknown: str = "average") -> Floats:
+        """(N, K): what each of the `levels` of loss Quantiles(levels) predicts, in their order, sorted in each row.
+
+        So they do not cross, and the sum of their losses does not rise. On the grid of y, where it lies on one.
+        """
+        fit: RatingFit = self._fit()
+        columns = [each.loss.decode(self._scores_by(each, X, unknown)) for each in (fit, *(b.fit for b in fit.bands))]
+        return np.sort(np.column_stack(columns), axis=1)
+
+    @available_if(_has_intervals)  # type: ignore[untyped-decorator]
+    def predict_interval(self, X: Any, level: float = 0.9, *, unknown: str = "average") -> Floats:
+        """(N, 2): bounds between which a share `level` of ratings lies; losses `Quantiles` and "ordinal".
+
+        Quantiles((..., (1 - level) / 2, ..., (1 + level) / 2)): the scores of these two quantiles. Fitted quantiles are
+        drawn to the middle, so each is shifted by one number, which a tenth of the pairs has told: under a fit to the
+        others, the right share of that tenth lies below. Shares hold on average over pairs, not for every user.
+        "ordinal": levels, from the probabilities; they cover at least `level` where those are right.
+        """
+        check_number("level", level)
+        if not 0 < level < 1:
+            raise ValueError(f"level={level!r} must lie between 0 and 1, both excluded.")
+        fit: RatingFit = self._fit()
+        if fit.loss.has_quantiles:
+            scores, shares = self.decision_function(X, unknown=unknown), ((1 - level) / 2, (1 + level) / 2)
+            return fit.loss.quantiles(scores, self.classes_, shares)
+        return bounds(partial(self._scores_by, X=X, unknown=unknown), fit.bands, float(level))
+
+    def _scores_by(self, fit: RatingFit, X: Any, unknown: str) -> Any:
+        return fit.kept.scores(X, fit.columns, np.asarray, "score", unknown, self.n_threads)
+
     def _scores(self, X: Any, decode: Any, column: str, unknown: str) -> Any:
         fit: RatingFit = self._fit()
         return fit.kept.scores(X, fit.columns, decode, column, unknown, self.n_threads)
@@ -336,7 +386,8 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
     # ------------------------------------------------------------------ files
 
     def _cells_to_save(self) -> dict[str, NDArray[Any]]:
-        return pairs_to_arrays(self.fitted_.cells, self._number())
+        fit: RatingFit = self.fitted_
+        return pairs_to_arrays(fit.cells, self._number()) | fit.band_rows()
 
     def _meta(self) -> dict[str, Any]:
         fit: RatingFit = self.fitted_

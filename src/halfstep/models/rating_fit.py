@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ class RatingFit(FactorFit):
     penalty: RatingPenalty
     loss: Loss
     classes: NDArray[Any] | None = None
+    bands: tuple[Band, ...] = ()
 
     def factors(self, side: int) -> Any:
         return self.kept.sides[side].factors(self.columns)
@@ -70,12 +71,37 @@ class RatingFit(FactorFit):
             "columns": asdict(self.columns),
             "classes": None if self.classes is None else self.classes.tolist(),
             "fitted_loss": self.loss.to_dict(),
+            "bands": [{"level": b.level, "shift": b.shift, **b.fit.to_meta()} for b in self.bands],
+        }
+
+    def band_rows(self) -> dict[str, NDArray[Any]]:
+        """Rows of the quantiles that stand beside this fit, as tensors."""
+        return {
+            f"{name}_{k}": rows
+            for k, band in enumerate(self.bands)
+            for name, rows in zip(TENSORS, band.fit.rows, strict=True)
         }
 
     @classmethod
     def from_saved(cls, saved: Saved, given: CellsHere, outcome: Outcome, loss: Loss) -> RatingFit:
         """What `to_meta` took apart, whichever version wrote it. loss : of the parameters, for files that keep none."""
-        meta = saved.meta
+        found = cls._from_meta(saved, saved.meta, TENSORS, given, outcome, loss)
+        bands = []
+        for k, meta in enumerate(saved.meta.get("bands", ())):
+            names = f"{TENSORS[0]}_{k}", f"{TENSORS[1]}_{k}"
+            bands.append(Band(meta["level"], meta["shift"], cls._from_meta(saved, meta, names, given, outcome, loss)))
+        return replace(found, bands=tuple(bands))
+
+    @classmethod
+    def _from_meta(
+        cls,
+        saved: Saved,
+        meta: dict[str, Any],
+        names: tuple[str, str],
+        given: CellsHere,
+        outcome: Outcome,
+        loss: Loss,
+    ) -> RatingFit:
         if isinstance(meta["penalty"], list):  # C and rho, before biases had a penalty of their own
             (C, rho), (n, m) = meta["penalty"], (len(ids) for ids in given.ids)
             user, item = rho / (C * n), (1 - rho) / (C * m)
@@ -84,7 +110,7 @@ class RatingFit(FactorFit):
         else:
             penalty, stored = RatingPenalty(**meta["penalty"]), meta["columns"]
             columns = RatingColumns(**(stored | {"pins": tuple(stored["pins"])}))
-        both = zip(TENSORS, given.ids, strict=True)
+        both = zip(names, given.ids, strict=True)
         users, items = (saved.array(name, (len(ids), columns.d)) for name, ids in both)
         classes = None if meta["classes"] is None else np.asarray(meta["classes"])
         return cls.here(
@@ -96,3 +122,12 @@ class RatingFit(FactorFit):
             loss=losses.get(meta["fitted_loss"]) if "fitted_loss" in meta else loss,
             classes=classes,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """A quantile: its level, what is added to its scores so that a share `level` of ratings lies below, its fit."""
+
+    level: float
+    shift: float
+    fit: RatingFit

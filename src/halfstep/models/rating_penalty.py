@@ -8,7 +8,8 @@ Two questions are asked of the slopes g = phi' of all cells, at the best constan
 * Where do factors start to fit noise? sum w phi + lam (|P|^2 + |Q|^2) is a nuclear norm: factors stay at zero while lam
   is above half the largest singular value of the matrix of slopes. With random signs that matrix is noise of the same
   size in the same cells, so its singular value is what chance reaches. lam is the share 1 - 0.4 sqrt(e) of it, where
-  e = h^2 var(r) / v is how efficient the loss is beside the square.
+  e = h^2 var(r) / v is how efficient the loss is beside the square; for extreme quantiles, whose large slopes are few,
+  times the mean of both slopes over their geometric mean, 1 / (2 sqrt(q (1 - q))).
 
 Both follow y when it is shifted or scaled, for every loss that does. docs/plqmf.md has the tables behind the share.
 """
@@ -169,7 +170,7 @@ def learn_penalty(cells: Observations, loss: Loss, seed: int) -> RatingPenalty:
     z = z + data.spread_out(biases)
     g = slopes.at(z)
     efficiency = slopes.efficiency(z, g, bend) ** 0.5
-    factors = (1 - SHARE * efficiency) * _noise(data, data.w * g / 2, seed)
+    factors = loss.skew * (1 - SHARE * efficiency) * _noise(data, data.w * g / 2, seed)
     users, items = (each * bend / (2 * efficiency) for each in worth)
     return RatingPenalty(factors, factors, users, items, unit)
 

@@ -12,6 +12,7 @@ Residual form, r = z - t:
 | `Absolute()` | abs(r) | numbers |
 | `Huber(delta)` | r^2 if abs(r) <= delta, else delta (2 abs(r) - delta) | numbers |
 | `Quantile(q)` | q max(0, -r) + (1 - q) max(0, r) | numbers |
+| `Quantiles(levels)` | that of the level nearest to the middle; the others are fitted beside it | numbers |
 | `EpsilonInsensitive(eps)` | max(0, abs(r) - eps) | numbers |
 | `SquaredEpsilonInsensitive(eps)` | max(0, abs(r) - eps)^2 | numbers |
 | `PLQ(relu, rehu, "residual")` | sum ReLU(u r + v) + sum ReHU_tau(s r + t) | numbers |
@@ -52,6 +53,7 @@ from halfstep.core.losses.piecewise import (
     Huber,
     PiecewiseLoss,
     Quantile,
+    Quantiles,
     SmoothedHinge,
     Squared,
     SquaredEpsilonInsensitive,
@@ -74,6 +76,7 @@ __all__ = [
     "PiecewiseLoss",
     "Poisson",
     "Quantile",
+    "Quantiles",
     "SmoothedHinge",
     "Squared",
     "SquaredEpsilonInsensitive",
@@ -82,7 +85,7 @@ __all__ = [
 ]
 
 _OWN: tuple[type[Loss], ...] = (
-    *(Squared, Absolute, Huber, Quantile, EpsilonInsensitive, SquaredEpsilonInsensitive),
+    *(Squared, Absolute, Huber, Quantile, Quantiles, EpsilonInsensitive, SquaredEpsilonInsensitive),
     *(Hinge, SquaredHinge, SmoothedHinge, PLQ, Logistic, Bernoulli, Poisson, Ordinal, Coarse),
 )
 _ELSEWHERE: dict[str, type[Loss]] = {
@@ -126,7 +129,7 @@ def get(loss: str | Mapping[str, Any] | Loss) -> Loss:
     name = _key(given)
     one_of("loss", name, NAMES)
     factory = NAMES[name]
-    accepted = [field.name for field in fields(factory)]  # type: ignore[arg-type]
+    accepted = [field.name for field in fields(factory) if field.init]  # type: ignore[arg-type]
     for parameter in parameters:
         one_of(f"parameter of loss {name!r}", parameter, accepted)
     return factory(**parameters)
@@ -139,8 +142,13 @@ def _from_text(text: str) -> dict[str, Any]:
     key = _key(name)
     if not colon or key not in NAMES:
         return parameters
-    accepted = [field.name for field in fields(NAMES[key])]  # type: ignore[arg-type]
+    accepted = [field.name for field in fields(NAMES[key]) if field.init]  # type: ignore[arg-type]
     parts = given.split(",")
+    if accepted == ["levels"]:
+        try:
+            return parameters | {"levels": tuple(float(part) for part in parts)}
+        except ValueError:
+            raise ValueError(f"loss={text!r} must list numbers, such as '{key}:0.05,0.5,0.95'.") from None
     if len(parts) > len(accepted):
         takes = f"takes {', '.join(accepted)}" if accepted else "takes no parameters"
         raise ValueError(f"loss={text!r} gives {len(parts)} parameters; {key!r} {takes}.")

@@ -30,6 +30,7 @@ class Loss(ABC):
     keeps_duals: ClassVar[bool] = False  # a sweep starts from the dual variables of the one before
     learns: ClassVar[bool] = False  # has parameters of its own, which are solved in every sweep by `learned`
     has_probabilities: ClassVar[bool] = False  # of its classes
+    has_quantiles: ClassVar[bool] = False  # of its classes, which are ordered
     slopes: tuple[float, float] | None = None  # of a loss with one kink, at its target: how steep it is on both sides
     target_range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
 
@@ -49,6 +50,11 @@ class Loss(ABC):
         """Tell the core what a cell costs."""
         rows.loss(self.kind, LossForm[self.form])
 
+    @property
+    def skew(self) -> float:
+        """Mean of both slopes over their geometric mean: 1 unless the loss is a quantile's."""
+        return 1.0
+
     def learned(self, z: Floats, t: Floats, w: Floats) -> Loss:
         """This loss with its own parameters solved for the scores of all cells; itself where it has none."""
         return self
@@ -66,6 +72,15 @@ class Loss(ABC):
     def probabilities(self, z: ArrayLike) -> Floats:
         """(..., K): of each class at these scores."""
         raise TypeError(f"{self!r} has no probabilities; 'logistic' and 'ordinal' have")
+
+    def quantiles(self, z: ArrayLike, classes: NDArray[Any], shares: ArrayLike) -> Floats:
+        """(N, len(shares)): the lowest class such that it and those below have at least that probability."""
+        raise TypeError(f"{self!r} has no ordered classes; 'ordinal' has")
+
+    @property
+    def beside(self) -> tuple[Loss, ...]:
+        """Losses that are fitted beside this one, each by itself, to the same cells."""
+        return ()
 
     @property
     def domain(self) -> str:

@@ -47,6 +47,10 @@ class Coarse(PiecewiseLoss):
         tau = np.sqrt(np.abs(slopes) * self.step)
         return ((), ()), (tau, slopes / tau, tau / 2)
 
+    @property
+    def skew(self) -> float:
+        return (self.below + self.above) / (2 * math.sqrt(self.below * self.above))
+
     def rounded(self, z: ArrayLike) -> Floats:
         """The nearest target of the grid; the lower one in the middle."""
         steps = np.ceil((np.asarray(z, np.float64) - self.low) / self.step - 0.5)

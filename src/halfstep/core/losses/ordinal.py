@@ -34,6 +34,7 @@ class Ordinal(Loss):
     is_smooth = True
     learns = True
     has_probabilities = True
+    has_quantiles = True
     thresholds: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
@@ -95,6 +96,11 @@ class Ordinal(Loss):
         # s(b) - s(a) = s(b) s(-a) (1 - e^(a - b)): nothing cancels
         found = expit(above) * expit(-below) * -np.expm1(edges[:-1] - edges[1:])
         return np.asarray(found / found.sum(axis=-1, keepdims=True))
+
+    def quantiles(self, z: ArrayLike, classes: NDArray[Any], shares: ArrayLike) -> Floats:
+        shares = np.asarray(shares, np.float64)
+        cuts = np.array(self.thresholds) - np.log(shares / (1 - shares))[:, None]
+        return np.stack([np.asarray(classes)[np.searchsorted(cut, z)] for cut in cuts], axis=1).astype(np.float64)
 
     # ------------------------------------------------------------------ thresholds
 

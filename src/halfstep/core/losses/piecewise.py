@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
 from typing import Any
@@ -137,8 +137,38 @@ class Quantile(PiecewiseLoss):
     def slopes(self) -> tuple[float, float]:  # type: ignore[override]
         return float(self.q), float(1 - self.q)
 
+    @property
+    def skew(self) -> float:
+        return 1 / (2 * math.sqrt(self.q * (1 - self.q)))
+
     def _composition(self) -> Composition:
         return ((-self.q, 1 - self.q), (0.0, 0.0)), _NO_REHU
+
+
+@dataclass(frozen=True)
+class Quantiles(Quantile):
+    """`Quantile` of the one of several `levels` that is nearest to the middle; the others are fitted beside it."""
+
+    name = "quantiles"
+    q: float = field(default=0.5, init=False)
+    levels: tuple[float, ...] = (0.05, 0.5, 0.95)
+
+    def __post_init__(self) -> None:
+        try:
+            levels = tuple(sorted(float(level) for level in self.levels))
+        except TypeError:
+            raise ValueError(f"levels={self.levels!r} is not valid; give numbers such as (0.05, 0.5, 0.95)") from None
+        if not levels or any(not 0 < level < 1 for level in levels) or len(set(levels)) < len(levels):
+            raise ValueError(f"levels={self.levels!r} is not valid; give distinct numbers between 0 and 1")
+        object.__setattr__(self, "levels", levels)
+        object.__setattr__(self, "q", min(levels, key=lambda level: abs(level - 0.5)))
+
+    @property
+    def beside(self) -> tuple[Loss, ...]:
+        return tuple(Quantile(level) for level in self.levels if level != self.q)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "levels": self.levels}
 
 
 @dataclass(frozen=True)

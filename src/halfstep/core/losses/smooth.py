@@ -65,6 +65,9 @@ class Bernoulli(Loss):
         z = np.asarray(z, dtype=np.float64)
         return np.asarray(np.broadcast_arrays(expit(z) * expit(-z), t)[0])
 
+    def unit(self, constant: float, t: Floats, w: Floats) -> float:
+        return 1.0  # of log odds
+
     def _mean(self, z: Floats) -> Floats:
         return np.asarray(expit(z))
 
@@ -86,6 +89,9 @@ class Poisson(Loss):
 
     def curvature(self, z: ArrayLike, t: ArrayLike) -> Floats:
         return np.asarray(np.broadcast_arrays(self._mean(np.asarray(z, dtype=np.float64)), t)[0])
+
+    def unit(self, constant: float, t: Floats, w: Floats) -> float:
+        return min(1.0, super().unit(constant, t, w) / math.exp(constant)) or 1.0  # of log rates
 
     def _mean(self, z: Floats) -> Floats:
         with np.errstate(over="ignore"):

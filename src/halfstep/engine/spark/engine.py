@@ -106,10 +106,11 @@ class SparkEngine:
         self, X: Any, y: Any, weight: Any, loss: Loss, roles: tuple[str, str], *, dtype: Any, splits: bool
     ) -> CellsThere:
         """X is a DataFrame; y and weight name its columns."""
-        if loss.learns:
+        if loss.learns or loss.beside:
+            why = "has parameters that are solved with all cells at hand" if loss.learns else "is several fits in one"
             raise ValueError(
-                f"loss={loss!r} has parameters that are solved with all cells at hand, so it is not for SparkEngine; "
-                "fit it on one machine, or use loss='squared' there."
+                f"loss={loss!r} {why}, so it is not for SparkEngine; fit it on one machine, or use a plain loss "
+                "such as 'squared' or Quantile(0.9) there."
             )
         X, classes = encoded(X, y, loss)
         self.check_executors()
