@@ -78,7 +78,7 @@ def _rows(y: NDArray[np.int64], share: float, family: str, random: np.random.Gen
     """Rows to train on: a share of them, no more than the family can afford, at least three of each class."""
     most = MAX_SVC_ROWS if family == "svm" else MAX_TRAIN_ROWS
     order = random.permutation(len(y))
-    sure = np.concatenate([order[y[order] == label][:3] for label in (0, 1)])
+    sure = np.concatenate([order[y[order] == label][:3] for label in np.unique(y)])
     return np.unique(np.concatenate([sure, order[: min(most, max(MIN_TRAIN_ROWS, round(share * len(y))))]]))
 
 

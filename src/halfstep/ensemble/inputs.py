@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfstep.core.arrays import Codes, Floats
-from halfstep.ensemble.predictions import check_predictions, check_probabilities, read_labels
+from halfstep.ensemble.predictions import check_predictions, check_probabilities, code_labels, read_labels
 
 MAX_CLASSES = 1000
 
@@ -131,18 +131,47 @@ def _read_cube(
         raise ValueError(f"P has shape {P.shape}; its last axis holds the classes, of which there must be at least 2")
     check_probabilities(P, "predict_proba(X) of each classifier")
     if k == 2:
-        data = check_predictions(P[:, :, 1], y, n_classifiers=n_classifiers, classes=known)
-        return InstanceRows(data.P, data.y, data.classes, 1)
+        data = check_predictions(P[:, :, 1], None, n_classifiers=n_classifiers)
+        return InstanceRows(data.P, *_axis_labels(y, n, m, k, known), 1)
     if n_channels not in (None, k):
         raise ValueError(f"P has {k} classes on its last axis, but the model was fitted with {n_channels or 2}")
-    first = check_predictions(P[:, :, 0], y, n_classifiers=n_classifiers, max_classes=MAX_CLASSES, classes=known)
-    classes = np.arange(k) if y is None and known is None else first.classes
-    if y is not None and len(classes) != k:
+    partly = np.argwhere(np.isnan(P).any(axis=2) & ~np.isnan(P).all(axis=2))
+    if len(partly):
         raise ValueError(
-            f"y has {len(classes)} classes, {classes[:5].tolist()}, but P has {k} on its last axis; every class of P "
-            "needs a labelled instance, in the sorted order of the labels"
+            f"P{partly[0].tolist()} is NaN for some of its {k} classes only (one of {len(partly)} such predictions); "
+            "write 0 for a class that a classifier does not know, and NaN for all classes where it says nothing"
         )
-    return InstanceRows(P.transpose(0, 2, 1).reshape(n * k, m), first.y, classes, k)
+    check_predictions(P[:, :, 0], None, n_classifiers=n_classifiers)
+    codes, classes = _axis_labels(y, n, m, k, known)
+    return InstanceRows(P.transpose(0, 2, 1).reshape(n * k, m), codes, classes, k)
+
+
+def _axis_labels(y: ArrayLike | None, n: int, m: int, k: int, known: NDArray[Any] | None) -> tuple[Codes, NDArray[Any]]:
+    """(n,) codes of labels and the k classes of the last axis of P, in its order.
+
+    Not every class needs a label where they are known, or where the labels are numbers from 0 to k - 1 and 0 is one.
+    """
+    if known is None and y is not None:
+        codes, known = read_labels(y, n, m, max_classes=MAX_CLASSES)
+        if len(known) == k:
+            return codes, known
+        numbers = known.dtype.kind in "iu" and known[0] == 0 and known[-1] < k
+        if not numbers:
+            raise ValueError(
+                f"y has {len(known)} classes, {known[:5].tolist()}, but P has {k} on its last axis; pass classes= with "
+                f"the {k} classes in the order of that axis"
+            )
+        known = np.arange(k)
+    elif known is None:
+        known = np.arange(k)
+    if len(known) != k or len(np.unique(known)) != k:
+        raise ValueError(
+            f"classes has {len(np.unique(known))} different classes, {known[:5].tolist()}, but P has {k} on its last "
+            "axis; name each of them once, in the order of that axis"
+        )
+    order = np.argsort(known)
+    codes = np.full(n, -1, dtype=np.int64) if y is None else code_labels(y, n, known[order])
+    return np.where(codes >= 0, order[codes], -1), known
 
 
 def class_weights(y: Codes, classes: NDArray[Any], class_weight: Any) -> Floats:

@@ -19,6 +19,7 @@ from halfstep.data.ids import Index
 from halfstep.ensemble.frames import class_columns, column_names, frame_index, frame_numbers
 from halfstep.ensemble.inputs import InstanceRows, read_rows, stack_parts
 from halfstep.ensemble.predictions import PredictionWarning, code_labels
+from halfstep.ensemble.votes import are_votes, cast_votes, vote_classes
 from halfstep.errors import close_matches, did_you_mean, one_of, require
 
 CONTRADICTED = 3.0
@@ -45,13 +46,14 @@ class Naming:
 
     names : of the columns of P (of the classifiers, where P has a class axis), or None. index : ids of the fitted
     instances. classes : those that P named itself, or None. turned : whether P is about the first class, so that 1 - P
-    is what the model sees.
+    is what the model sees. voted : the classes of votes, where P held votes.
     """
 
     index: Index = field(default_factory=lambda: Index.range(0, INSTANCE))
     names: list[str] | None = None
     classes: NDArray[Any] | None = None
     turned: bool = False
+    voted: NDArray[Any] | None = None
 
     def classifiers(self, m: int) -> list[str]:
         """What to call the m classifiers."""
@@ -65,18 +67,18 @@ class Naming:
 
     def rows(self, P: Any, n_classifiers: int, n_channels: int, ids: Any = None) -> tuple[InstanceRows, Index]:
         """Further instances: columns in the order of the fit, and what they are called."""
-        given = self._aligned(name_predictions(P, ids))
+        given = self._aligned(self._named(P, ids))
         rows = read_rows(given.P, None, n_classifiers=n_classifiers, n_channels=n_channels)
         return self._turn(rows), _index(given.ids, rows.n)
 
     def called(self, P: Any, ids: Any = None) -> Index:
         """What further instances are called."""
-        given = name_predictions(P, ids)
+        given = self._named(P, ids)
         return _index(given.ids, _length(given.P))
 
     def more(self, P: Any, n_channels: int) -> tuple[InstanceRows, list[str] | None]:
         """Further classifiers of the fitted instances, and what they are called."""
-        given = name_predictions(P, None)
+        given = self._named(P, None)
         if given.ids is not None and not self.index.is_range and not np.array_equal(given.ids, self.index.ids):
             raise ValueError(
                 "the ids of P_extra are not those of the fitted instances in their order; reorder its rows"
@@ -107,14 +109,19 @@ class Naming:
 
     def to_meta(self) -> dict[str, Any]:
         """What a file keeps beside the ids."""
-        return {"names": self.names, "named_classes": self.classes, "turned": self.turned}
+        return {"names": self.names, "named_classes": self.classes, "turned": self.turned, "voted": self.voted}
 
     @classmethod
     def from_saved(cls, saved: Saved, n: int) -> Naming:
         """Of a file; one that was written before there were names has n instances called by their numbers."""
         index = saved.indexes.get(INSTANCE, Index.range(n, INSTANCE))
         meta = saved.meta
-        return cls(index, meta.get("names"), meta.get("named_classes"), bool(meta.get("turned", False)))
+        return cls(
+            index, meta.get("names"), meta.get("named_classes"), bool(meta.get("turned", False)), meta.get("voted")
+        )
+
+    def _named(self, P: Any, ids: Any) -> NamedPredictions:
+        return name_predictions(P, ids) if self.voted is None else name_votes(P, ids, self.voted)
 
     def _turn(self, rows: InstanceRows) -> InstanceRows:
         return replace(rows, P=1 - rows.P) if self.turned else rows
@@ -144,17 +151,31 @@ class Naming:
 # ---------------------------------------------------------------------- reading
 
 
-def read_named(P: Any, y: Any, ids: Any = None, positive: Any = None, depth: int = 4) -> tuple[InstanceRows, Naming]:
+def read_named(
+    P: Any,
+    y: Any,
+    ids: Any = None,
+    positive: Any = None,
+    depth: int = 4,
+    classes: Sequence[Any] | None = None,
+    votes: bool | None = False,
+) -> tuple[InstanceRows, Naming]:
     """Rows about the second class (or each class), and the names that came with them.
 
     positive : the class whose probability P is. Text labels of two classes need it, unless P has names or an axis of
     classes. Numbers and booleans have the larger one: 1, True. depth : calls up to whoever called `fit`.
+    classes : of the last axis of P in its order, where P does not name them itself, or those that votes may be for.
+    votes : whether P holds labels, not probabilities; None: whether it can only be so.
     """
-    given = name_predictions(P, ids)
+    known = None if classes is None else np.asarray(classes)
+    told = votes or (votes is None and are_votes(P, y, classes))
+    if told and known is None:
+        known = vote_classes(P, y)
+    given = name_votes(P, ids, known) if told and known is not None else name_predictions(P, ids)
     index = _index(given.ids, _length(given.P))
     y = labels_in_order(y, index, getattr(P, "index", None))
-    rows = read_rows(given.P, y, classes=given.classes)
-    naming = Naming(index, given.names, given.classes, _turned(rows, given, positive))
+    rows = read_rows(given.P, y, classes=known if given.classes is None else given.classes)
+    naming = Naming(index, given.names, given.classes, _turned(rows, given, positive), known if told else None)
     rows = naming._turn(rows)
     if rows.n_channels == 1:
         _warn_contradiction(rows, depth)
@@ -188,6 +209,12 @@ def name_predictions(P: Any, ids: Any) -> NamedPredictions:
         raise ValueError(f"P has several columns called {repeated[0]!r}; each classifier needs a name of its own")
     texts = all(isinstance(name, str) for name in columns)
     return NamedPredictions(frame_numbers(P), columns if texts else None, ids=frame_index(P) if ids is None else ids)
+
+
+def name_votes(P: Any, ids: Any, classes: NDArray[Any]) -> NamedPredictions:
+    """Votes for these classes as an axis of zeros and ones, with the names that P has."""
+    cube, names = cast_votes(P, classes)
+    return NamedPredictions(cube, names, ids=frame_index(P) if ids is None else ids)
 
 
 def _of_parts(names: list[str] | None, parts: list[Any], ids: Any) -> NamedPredictions:

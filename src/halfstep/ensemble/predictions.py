@@ -111,8 +111,8 @@ def check_predictions(
     else:
         codes = np.full(n, -1, dtype=np.int64) if y is None else code_labels(y, n, classes)
     data = Predictions(cells, observed, codes, classes)
-    _warn_empty("instance (row)", data.empty_rows, n)
-    _warn_empty("classifier (column)", data.empty_columns, m)
+    warn_empty("instance (row)", data.empty_rows, n)
+    warn_empty("classifier (column)", data.empty_columns, m)
     return data
 
 
@@ -159,7 +159,7 @@ def read_labels(
         hint = " It matches the columns: P looks transposed, pass P.T." if len(labels) == m else ""
         of = "" if m is None else f" and {m} classifiers (columns)"
         raise ValueError(f"y has {len(labels)} labels, but P has {n} instances (rows){of}.{hint}")
-    given = _given(labels)
+    given = is_given(labels)
     known = labels[given]
     if known.dtype.kind == "O":
         known = np.array(known.tolist()) if len(known) else known.astype(np.int64)
@@ -198,15 +198,15 @@ def code_labels(y: Any, n: int, classes: NDArray[Any]) -> Codes:
     return codes[:n]
 
 
-def _given(labels: NDArray[Any]) -> Mask:
-    """(n,) bool: where a label is neither NaN, None nor -1."""
+def is_given(labels: NDArray[Any]) -> Mask:
+    """bool, of the same shape: where a label is neither NaN, None nor -1."""
     if labels.dtype.kind == "O":
         missing: Mask = np.frompyfunc(_is_missing, 1, 1)(labels).astype(bool)
         return ~missing
     if labels.dtype.kind in "fi":
         given: Mask = ~np.isnan(labels) & (labels != -1)
         return given
-    return np.ones(len(labels), dtype=bool)
+    return np.ones(labels.shape, dtype=bool)
 
 
 def _is_missing(label: object) -> bool:
@@ -214,7 +214,7 @@ def _is_missing(label: object) -> bool:
     return label is None or type(label).__name__ == "NAType" or label != label or label == -1
 
 
-def _warn_empty(what: str, empty: NDArray[np.intp], total: int) -> None:
+def warn_empty(what: str, empty: NDArray[np.intp], total: int) -> None:
     if len(empty):
         shown = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
         warnings.warn(

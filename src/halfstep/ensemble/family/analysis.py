@@ -73,6 +73,18 @@ class FactorAnalysis:
         covariance = np.asarray(np.linalg.inv(precision), np.float64)
         return (covariance @ pull[:, :, None])[:, :, 0], covariance
 
+    def posterior_together(self, scores: Floats, observed: Mask) -> tuple[Floats, Floats]:
+        """`posterior` of scores (n, K, m) whose K rows of an instance miss the same cells: observed (n, m).
+
+        (n, K, r) means and (n, r, r) or (1, r, r) covariances, each found once for all K.
+        """
+        mask = observed.astype(np.float64)
+        weighted = self.loadings / self.noise[:, None]
+        precision, _ = self._evidence(np.zeros_like(mask), mask)
+        covariance = np.asarray(np.linalg.inv(precision), np.float64)
+        pull = (mask[:, None, :] * (scores - self.means)) @ weighted
+        return pull @ covariance, covariance
+
     def _evidence(self, z: Floats, mask: Floats) -> tuple[Floats, Floats]:
         """(n or 1, r, r) posterior precisions and (n, r) the sums that they divide; z (n, m) is 0 where missing."""
         weighted = self.loadings / self.noise[:, None]

@@ -26,6 +26,7 @@ from halfstep.engine.local import thread_count
 from halfstep.ensemble.conformal import conformal_threshold, label_scores, label_sets
 from halfstep.ensemble.diagnostics import Diagnostics
 from halfstep.ensemble.family import life
+from halfstep.ensemble.family.classes.fitting import fit_classes
 from halfstep.ensemble.family.fitting import FamilyFit, fit_family
 from halfstep.ensemble.family.settings import FamilySettings
 from halfstep.ensemble.family.storing import from_file, to_file
@@ -90,6 +91,8 @@ class CFEnsembleCV(ClassifierMixin, ShownAverage):
     random_state: Any = 0
     verbose: int = 0
     positive: Any = None
+    classes: Sequence[Any] | None = None
+    votes: bool | None = None
 
     classes_ = FromFit[NDArray[Any]]("classes")
     n_features_in_ = FromFit[int]("n_features_in")
@@ -108,7 +111,7 @@ class CFEnsembleCV(ClassifierMixin, ShownAverage):
         y : (n,) labels, or {id: label}; NaN, None or -1 where unlabelled; None: nothing is labelled.
         ids : (n,) what the instances are called; those of a pandas index otherwise, else row numbers.
         """
-        rows, naming = read_named(P, y, ids, self.positive)
+        rows, naming = read_named(P, y, ids, self.positive, classes=self.classes, votes=self.votes)
         width = int(np.shape(P)[1]) if np.ndim(P) == 2 and naming.classes is None else rows.P.shape[1]
         self.fitted_ = self._learn(width // rows.P.shape[1], rows, naming, None)
         return self
@@ -116,8 +119,9 @@ class CFEnsembleCV(ClassifierMixin, ShownAverage):
     def _learn(self, wide: int, rows: InstanceRows, naming: Naming, views: Any) -> FamilyFit:
         """wide : columns of P for a classifier. views : of the same predictions, where there are any."""
         settings = FamilySettings(**self.get_params(deep=False))
+        learn = fit_family if rows.n_channels == 1 else fit_classes
         with self._threads():
-            return fit_family(settings, rows, naming, wide * rows.P.shape[1], views=views)
+            return learn(settings, rows, naming, wide * rows.P.shape[1], views=views)
 
     def _again(self, fit: FamilyFit) -> life.Learn:
         return partial(self._learn, fit.n_features_in // fit.n_classifiers)
@@ -252,6 +256,8 @@ class CFEnsembleCV(ClassifierMixin, ShownAverage):
             )
         params = {k: v for k, v in self.get_params(deep=False).items() if k not in ("random_state", "estimators")}
         params |= {"ranks": [int(rank) for rank in self.ranks], "links": list(self.links)}
+        if self.classes is not None:
+            params["classes"] = np.asarray(self.classes).tolist()
         if isinstance(self.random_state, int | np.integer):
             params["random_state"] = int(self.random_state)
         files.save(path, "CFEnsembleCV", params, *to_file(self.fitted_), {INSTANCE: self.fitted_.naming.index})

@@ -5,12 +5,11 @@ Pure functions; what they make is never changed. Must not know how rows were rea
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from halfstep.core.logistic import cross_entropy, fit_logistic
 from halfstep.ensemble.family.members import TOLERANCE, EstimatorMember, FoldedLabels, Member, Refit, Scene
 from halfstep.ensemble.family.roster import SURE_VIEWS, make_members, make_views
 from halfstep.ensemble.family.settings import FamilySettings
+from halfstep.ensemble.family.steps import fit_views, learn_members, member_table, weigh
 from halfstep.ensemble.family.told import ToldRows
 from halfstep.ensemble.family.views import FIT_ROWS, PredictedRows, View
 from halfstep.ensemble.fusion import by_class
@@ -34,6 +34,25 @@ CALIBRATION_PENALTY = 16.0
 """Of intercepts and slope of the last calibration: the members are calibrated already, so it takes many labels."""
 
 Roster = Callable[[Sequence[View], int], list[Member]]
+
+
+class Answering(Protocol):
+    """Weighed members on views, whatever they are about."""
+
+    @property
+    def views(self) -> Mapping[str, Any]: ...
+
+    @property
+    def members(self) -> Sequence[Any]: ...
+
+    @property
+    def weights(self) -> Floats: ...
+
+    @property
+    def calibration(self) -> Floats: ...
+
+    def answer(self, rows: PredictedRows) -> tuple[Floats, Floats]:
+        """(n, classes) probabilities and (n,) standard deviations."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +97,7 @@ class FamilyFit:
     n_classifiers: int
     n_features_in: int
     clip: float
-    committee: Committee
+    committee: Answering
     table: list[dict[str, Any]]
     log_loss: float | None
     probabilities: Floats
@@ -138,16 +157,18 @@ def fit_family(
         leave=bool(settings.verbose),
     ) as bar:
         if views is None:
-            views, spent = _fit_views(planned, _sample(cells, seed), settings.max_seconds, bar)
+            views, spent = fit_views(planned, _sample(cells, seed), settings.max_seconds, SURE_VIEWS, bar)
         else:
             spent = dict.fromkeys(views, 0.0)
         members = roster(list(views.values()), len(instances))
         members += [EstimatorMember(name, Refit(each, rows, instances)) for name, each in settings.estimators]
         scene = Scene(cells.take(here), rows.n_channels, views)
-        answers, seconds = _learn(members, scene, labels, bar)
-    weights, losses = _weigh(answers, labels, len(instances) / settings.temperature)
+        answers, seconds = learn_members(members, scene, labels, bar)
+    weights, losses = np.full(len(members), 1 / len(members)), None
     calibration, log_loss, held = np.zeros(rows.n_channels + 1), None, None
-    if losses is not None:
+    if labels.folds is not None:
+        losses = cross_entropy(answers, labels.truth).mean(axis=1)
+        weights = weigh(losses, len(instances) / settings.temperature)
         average = weights @ answers
         log_loss = float(cross_entropy(average, labels.truth).mean())
         if settings.calibrate:
@@ -164,7 +185,7 @@ def fit_family(
         n_features_in,
         settings.clip,
         committee,
-        _table(committee, losses, seconds, spent),
+        member_table(members, weights, losses, seconds, spent),
         log_loss,
         *committee.answer(cells),
         naming,
@@ -198,65 +219,9 @@ def _sample(cells: PredictedRows, seed: int) -> PredictedRows:
     return cells.take(np.sort(np.random.default_rng(seed).choice(n, FIT_ROWS, replace=False)))
 
 
-def _fit_views(
-    planned: Sequence[View], cells: PredictedRows, max_seconds: float | None, bar: Any
-) -> tuple[dict[str, View], dict[str, float]]:
-    """Views by name, fitted in turn while there is time, and the seconds of each."""
-    views: dict[str, View] = {}
-    spent: dict[str, float] = {}
-    begun = time.perf_counter()
-    for view in planned:
-        started = time.perf_counter()
-        late = max_seconds is not None and started - begun >= max_seconds
-        if late and len(views) >= min(SURE_VIEWS, len(planned)):
-            break
-        views[view.name] = view.fit(cells)
-        spent[view.name] = time.perf_counter() - started
-        bar.update()
-    return views, spent
-
-
-def _learn(members: Sequence[Member], scene: Scene, labels: FoldedLabels, bar: Any) -> tuple[Floats, list[float]]:
-    """(members, r) out-of-fold log odds, and the seconds of each."""
-    answers, seconds = [], []
-    bar.total += len(members)
-    for member in members:
-        started = time.perf_counter()
-        answers.append(member.learn(scene, labels))
-        seconds.append(time.perf_counter() - started)
-        bar.update()
-    return np.array(answers), seconds
-
-
-def _weigh(answers: Floats, labels: FoldedLabels, evidence: float) -> tuple[Floats, Floats | None]:
-    """Weights of the members, and their out-of-fold log losses where there are folds."""
-    if labels.folds is None:
-        return np.full(len(answers), 1 / len(answers)), None
-    losses = cross_entropy(answers, labels.truth).mean(axis=1)
-    weights = np.exp(-evidence * (losses - losses.min()))
-    return weights / weights.sum(), losses
-
-
 def _calibrate(intercepts: Floats, average: Floats, truth: Floats) -> Floats:
     """(n_channels + 1,) what intercepts and slope of the out-of-fold average want beyond 0 and 1."""
     X = np.column_stack([intercepts, average])
     penalty = np.full(X.shape[1], CALIBRATION_PENALTY)
     found: Floats = fit_logistic(X, truth, np.ones((1, len(X))), penalty, offset=average, tolerance=TOLERANCE)[0]
     return found
-
-
-def _table(
-    committee: Committee, losses: Floats | None, seconds: Sequence[float], spent: dict[str, float]
-) -> list[dict[str, Any]]:
-    """The members, heaviest first; seconds include a share of the view."""
-    names = [None if member.view is None else member.view.name for member in committee.members]
-    table = [
-        {
-            "name": member.name,
-            "weight": float(committee.weights[k]),
-            "log_loss": None if losses is None else float(losses[k]),
-            "seconds": seconds[k] + (spent[name] / names.count(name) if name else 0.0),
-        }
-        for k, (member, name) in enumerate(zip(committee.members, names, strict=True))
-    ]
-    return sorted(table, key=lambda row: -row["weight"])

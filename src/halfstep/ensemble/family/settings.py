@@ -26,6 +26,8 @@ class FamilySettings:
     random_state: Any
     verbose: int
     positive: Any = None
+    classes: Sequence[Any] | None = None
+    votes: bool | None = None
 
     def __post_init__(self) -> None:
         if not len(self.ranks):
@@ -36,6 +38,8 @@ class FamilySettings:
             raise ValueError(f"links={self.links!r} must be a sequence with 'logit', 'identity' or both")
         for link in self.links:
             one_of("links", link, LINKS)
+        if self.votes not in (None, True, False):
+            raise ValueError(f"votes={self.votes!r} must be True, False, or None to be found by the kind of P")
         names = [name for name, _ in self.estimators]
         if len(set(names)) < len(names):
             raise ValueError(f"estimators have the names {names}; each must have its own")

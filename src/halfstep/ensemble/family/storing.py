@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from halfstep.data.files import ModelFileError, Saved
+from halfstep.ensemble.family.classes.fitting import ClassCommittee
+from halfstep.ensemble.family.classes.roster import make_class_members, make_class_views
 from halfstep.ensemble.family.fitting import Committee, FamilyFit
 from halfstep.ensemble.family.roster import make_members, make_views
 from halfstep.ensemble.inputs import InstanceRows
@@ -42,6 +45,7 @@ def to_file(fit: FamilyFit) -> tuple[dict[str, Any], dict[str, Any]]:
         "members": fit.table,
         "log_loss": fit.log_loss,
         **fit.naming.to_meta(),
+        "jointly": isinstance(committee, ClassCommittee),
     }
     return arrays, meta
 
@@ -49,12 +53,16 @@ def to_file(fit: FamilyFit) -> tuple[dict[str, Any], dict[str, Any]]:
 def from_file(saved: Saved, ranks: Sequence[int], links: Sequence[str], clip: float) -> FamilyFit:
     """The fit of a family of these ranks and links."""
     meta = saved.meta
-    known = {view.name: view for view in make_views(ranks, links, meta["n_classifiers"])}
+    jointly = meta.get("jointly", False)  # files from before took each class against the rest
+    m, K = meta["n_classifiers"], meta["n_channels"]
+    planned: Sequence[Any] = make_class_views(ranks, m) if jointly else make_views(ranks, links, m)
+    known = {view.name: view for view in planned}
     unknown = set(meta["views"]) - set(known)
     if unknown:
         raise ModelFileError(f"{saved.path}: the views {sorted(unknown)} are not known")
     views = {name: known[name] for name in meta["views"]}
-    members = make_members(list(views.values()), meta["n_labels"])
+    roster: Any = make_class_members if jointly else make_members
+    members = roster(list(views.values()), meta["n_labels"])
     for k, view in enumerate(views.values()):
         view.restore(_nested(f"{VIEW}{k}.", saved))
     for k, member in enumerate(members):
@@ -73,11 +81,11 @@ def from_file(saved: Saved, ranks: Sequence[int], links: Sequence[str], clip: fl
         meta["n_classifiers"],
         meta["n_features_in"],
         clip,
-        Committee(
+        (partial(ClassCommittee, K) if jointly else Committee)(
             views,
             members,
             saved.array("weights", (len(members),)),
-            saved.array("calibration", (meta["n_channels"] + 1,)),
+            saved.array("calibration", (1 if jointly else K + 1,)),
         ),
         meta["members"],
         meta["log_loss"],

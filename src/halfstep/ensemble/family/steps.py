@@ -1,0 +1,90 @@
+"""What every family does, whatever its members are about: views in turn, members in turn, weights, and the table.
+
+Knows that views are fitted and members learn; must not know what of.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from halfstep.core.arrays import Floats
+
+
+class NamedView(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def fit(self, cells: Any) -> Any: ...
+
+
+class NamedMember(Protocol):
+    name: str
+
+    @property
+    def view(self) -> Any: ...
+
+    def learn(self, scene: Any, labels: Any) -> Floats: ...
+
+
+AnyView = TypeVar("AnyView", bound=NamedView)
+
+
+def fit_views(
+    planned: Sequence[AnyView], cells: Any, max_seconds: float | None, sure: int, bar: Any
+) -> tuple[dict[str, AnyView], dict[str, float]]:
+    """Views by name, fitted in turn while there is time, and the seconds of each; the first `sure` ones always are."""
+    views: dict[str, AnyView] = {}
+    spent: dict[str, float] = {}
+    begun = time.perf_counter()
+    for view in planned:
+        started = time.perf_counter()
+        late = max_seconds is not None and started - begun >= max_seconds
+        if late and len(views) >= min(sure, len(planned)):
+            break
+        views[view.name] = view.fit(cells)
+        spent[view.name] = time.perf_counter() - started
+        bar.update()
+    return views, spent
+
+
+def learn_members(members: Sequence[NamedMember], scene: Any, labels: Any, bar: Any) -> tuple[Floats, list[float]]:
+    """(members, ...) out-of-fold answers, and the seconds of each."""
+    answers, seconds = [], []
+    bar.total += len(members)
+    for member in members:
+        started = time.perf_counter()
+        answers.append(member.learn(scene, labels))
+        seconds.append(time.perf_counter() - started)
+        bar.update()
+    return np.array(answers), seconds
+
+
+def weigh(losses: Floats, evidence: float) -> Floats:
+    """Weights of members with these mean log losses: exp(-evidence (loss - lowest)), summing to 1."""
+    weights = np.exp(-evidence * (losses - losses.min()))
+    return np.asarray(weights / weights.sum())
+
+
+def member_table(
+    members: Sequence[NamedMember],
+    weights: Floats,
+    losses: Floats | None,
+    seconds: Sequence[float],
+    spent: dict[str, float],
+) -> list[dict[str, Any]]:
+    """The members, heaviest first; seconds include a share of the view."""
+    names = [None if member.view is None else member.view.name for member in members]
+    table = [
+        {
+            "name": member.name,
+            "weight": float(weights[k]),
+            "log_loss": None if losses is None else float(losses[k]),
+            "seconds": seconds[k] + (spent[name] / names.count(name) if name else 0.0),
+        }
+        for k, (member, name) in enumerate(zip(members, names, strict=True))
+    ]
+    return sorted(table, key=lambda row: -row["weight"])
