@@ -1,5 +1,6 @@
 """The demo: three stories against their baselines, then a page; honest numbers, nothing beyond the small extras."""
 
+import re
 import subprocess
 import sys
 
@@ -47,9 +48,33 @@ def test_recommenders_beat_popularity_and_answers_are_the_models():
         assert sum(parts) == pytest.approx(row["score"], abs=0.011)  # each part is rounded to two digits
 
 
-def test_a_robust_loss_beats_squared_errors_and_averages():
-    error = {row["model"]: row["mean absolute error"] for row in demo.ratings(1).comparison}
-    assert error["PLQMF, Huber"] < error["PLQMF, squared"] < error["mean of the item"] < error["mean of all ratings"]
+@pytest.fixture(scope="module")
+def reviewed():
+    return demo.ratings(1)
+
+
+def test_no_factorisation_loses_to_constant_or_biases_by_its_own_error(reviewed):
+    rmse = {row["model"]: row["RMSE"] for row in reviewed.comparison}
+    mae = {row["model"]: row["MAE"] for row in reviewed.comparison}
+    assert max(rmse[name] for name in ("PLQMF, squared", "BayesMF")) < rmse["mean + biases"] < rmse["constant"]
+    assert max(mae[name] for name in ("PLQMF, absolute", "PLQMF, Huber")) < mae["mean + biases"] < mae["constant"]
+    assert reviewed.comparison[-1]["RMSE below biases"] == "3 of 3"
+
+
+def test_intervals_cover_and_slips_are_found_by_name(reviewed):
+    covered = float(re.search(r"cover ([\d.]+)%", reviewed.caption)[1])
+    assert 87 < covered < 93
+    caught = float(re.search(r"(\d+)% are slips;", reviewed.question)[1])
+    assert caught > 30
+    assert all(row["film"].istitle() and row["who"].endswith(".") for row in reviewed.answer)
+
+
+def test_the_page_has_the_numbers_of_the_terminal(reviewed, tmp_path):
+    text = demo.Page("t", [reviewed.chapter()]).write(tmp_path / "p.html").read_text()
+    for row in reviewed.comparison:
+        assert f"{row['RMSE']:.4g}" in text
+    assert reviewed.caption in text
+    assert reviewed.answer[0]["film"] in text
 
 
 def test_fusing_beats_its_rivals_and_the_page_shows_the_numbers_of_the_terminal(monkeypatch):

@@ -132,12 +132,12 @@ def test_plq_page_states_the_quantile_it_meets(pages, ratings):
     assert f"{below:.1%} of the ratings lie below" in pages["plq"]
 
 
-def test_plq_model_from_a_file_asks_for_ratings(ratings, tmp_path):
+def test_plq_model_from_a_file_is_judged_on_its_ratings(ratings, tmp_path):
     model, pairs, y = ratings
     model.save(tmp_path / "m.safetensors")
     loaded = halfstep.load(tmp_path / "m.safetensors")
-    assert "does not hold the ratings" in loaded.report(tmp_path / "r.html").read_text()
-    assert "mean absolute error" in loaded.report(tmp_path / "r.html", pairs=pairs, y=y).read_text()
+    assert "4,000 ratings, those of the fit" in loaded.report(tmp_path / "r.html").read_text()
+    assert "4,000 ratings, as given" in loaded.report(tmp_path / "r.html", pairs=pairs, y=y).read_text()
 
 
 def test_plq_classes_have_a_table_of_confusions(tmp_path):

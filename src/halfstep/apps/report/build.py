@@ -18,6 +18,7 @@ from halfstep.figures.views import objective_parts, objectives
 CHAPTERS = {
     "WALS": "halfstep.apps.report.wals",
     "PLQMF": "halfstep.apps.report.plqmf",
+    "BayesMF": "halfstep.apps.report.bayes",
     "CFEnsemble": "halfstep.apps.report.ensemble",
     "CFEnsembleCV": "halfstep.apps.report.averaged",
 }
@@ -35,7 +36,7 @@ def write_report(model: Any, path: str | os.PathLike[str], *, title: str | None 
 def chapter(model: Any, *, title: str | None = None, lead: str = "", **evidence: Any) -> Chapter:
     """The chapter about a fitted model.
 
-    WALS takes `result`, an evaluation to show. PLQMF takes `pairs` and `y`, ratings to judge predictions on. The
+    WALS takes `result`, an evaluation to show. PLQMF and BayesMF take `pairs` and `y`, ratings to judge them on. The
     ensembles take `y_true`, labels to judge probabilities on.
     """
     kind = type(model).__name__
@@ -63,7 +64,7 @@ def _says_nothing(value: Any) -> bool:
 
 def _warnings(model: Any) -> list[Block]:
     notes: list[Block] = []
-    history = getattr(model, "history_", None) or []
+    history = _minimised(model)
     if history and not getattr(model, "converged_", True):
         last = _fall(history)
         notes.append(
@@ -85,6 +86,12 @@ def _warnings(model: Any) -> list[Block]:
     return notes
 
 
+def _minimised(model: Any) -> list[dict[str, Any]]:
+    """Records of sweeps that minimise something; a sampler has none."""
+    history = getattr(model, "history_", None) or []
+    return history if history and {"objective", "total"} & history[0].keys() else []
+
+
 def _risen(history: list[dict[str, Any]], slack: float = 1e-4) -> int:
     """The first sweep whose objective is above the one before by more than rounding, or 0."""
     values = objectives(history)
@@ -101,7 +108,7 @@ def _fall(history: list[dict[str, Any]]) -> float:
 
 def _progress(model: Any) -> list[Section]:
     """Objective and time by sweep."""
-    history = getattr(model, "history_", None) or []
+    history = _minimised(model)
     if not history:
         return []
     sweep = np.arange(1, len(history) + 1)

@@ -40,7 +40,7 @@ def sections(
     per_user, per_item = cell_counts(model.seen, (len(model.user_ids_), len(model.item_ids_)))
     shown = [_data(model, per_user, per_item)]
     if comparison:
-        shown.append(_comparison(list(comparison), caption))
+        shown.append(comparison_section(list(comparison), caption))
     if y is None:
         note = "The model file does not hold the ratings; give them (`--data`, or `pairs=` and `y=`) to see its errors."
         shown.append(Section("How it errs", [Note(note, "info")]))
@@ -62,7 +62,8 @@ def _data(model: Any, per_user: Counts, per_item: Counts) -> Section:
     return Section("The data", blocks)
 
 
-def _comparison(records: list[dict[str, Any]], caption: str) -> Section:
+def comparison_section(records: list[dict[str, Any]], caption: str) -> Section:
+    """Rows of models and errors, the first number being the one that counts."""
     columns = list(records[0])
     first = columns[1]
     values = [float(record[first]) for record in records]

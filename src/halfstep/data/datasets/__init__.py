@@ -8,6 +8,7 @@ from .movielens import load_movielens
 from .onet import load_onet
 from .ratings import Ratings, read_ratings
 from .read import read_interactions
+from .reviews import make_reviews
 from .sample import load_sample_skills
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "make_implicit",
     "make_predictions",
     "make_ratings",
+    "make_reviews",
     "read_interactions",
     "read_ratings",
 ]
