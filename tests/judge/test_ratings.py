@@ -267,3 +267,23 @@ def test_a_factorisation_beats_both_baselines_on_generated_ratings():
     assert result.compare("PLQMF", "Biases").verdict("rmse") == "b"
     assert result.compare("Biases", "Constant").verdict("rmse") == "b"
     assert isinstance(Constant().fit(pairs, y).intercept_, float)
+
+
+def test_ordered_levels_are_judged_as_numbers_and_by_their_probabilities():
+    model = PLQMF(rank=2, loss="ordinal", max_iter=3, random_state=0)
+    found = evaluate(model, some(), metrics=["rmse", "coverage", "log_loss"], n_bootstrap=9, random_state=0)
+    assert set(found.table["PLQMF"]) == {"rmse", "coverage@0.9", "log_loss"}
+    assert found.table["PLQMF"]["coverage@0.9"].mean > 0.8
+    with pytest.raises(ValueError, match=r"loss='ordinal' fits levels.*use 'squared'"):
+        Biases("ordinal").fit(some().pairs, some().y)
+
+
+def test_a_class_that_training_has_not_seen_costs_the_most():
+    import types
+
+    from halfstep.judge.rating_metrics import RATING_METRICS, AskedPairs
+
+    proba = np.array([[0.2, 0.8], [0.2, 0.8]])
+    model = types.SimpleNamespace(classes_=np.array([1, 2]), predict_proba=lambda X: proba)
+    cost = RATING_METRICS["log_loss"].of(AskedPairs(model, np.zeros((2, 2)), np.array([2, 3])), 0)
+    np.testing.assert_allclose(cost, [-np.log(0.8), -np.log(1e-15)])

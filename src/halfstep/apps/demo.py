@@ -101,7 +101,7 @@ def ratings(seed: int) -> Story:
         split = random_ratings(data, share=0.2, seed=seed)
         pairs, y = split.test.pairs, split.test.y
         drawn = BayesMF(random_state=seed)
-        models = {
+        models: dict[str, Any] = {
             "constant": Constant(),
             "mean + biases": Biases(),
             "PLQMF, squared": PLQMF(random_state=seed),

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
 from halfstep.core import losses
 from halfstep.errors import UnknownIdWarning, one_of
@@ -48,12 +49,12 @@ class AskedPairs:
     @property
     def missed(self) -> Floats:
         """y minus prediction; classes have none."""
-        if hasattr(self.model, "classes_"):
+        if is_classifier(self.model):
             raise NotAnswered("numbers")
         return np.asarray(np.asarray(self.y, np.float64) - self.ask("predict"))
 
     def interval(self, level: float) -> tuple[Floats, Floats]:
-        if hasattr(self.model, "classes_"):
+        if is_classifier(self.model):
             raise NotAnswered("predict_interval")
         bounds = self.ask("predict_interval", level)
         return bounds[:, 0], bounds[:, 1]
@@ -70,8 +71,9 @@ class AskedPairs:
         """The probability that was given to the class that came true."""
         proba = self.ask("predict_proba")
         classes = np.asarray(self.model.classes_)
-        place = np.searchsorted(classes, self.y)
-        return np.asarray(proba[np.arange(len(proba)), place])
+        place = np.minimum(np.searchsorted(classes, self.y), len(classes) - 1)
+        known = classes[place] == self.y  # a class that training has not seen was given nothing
+        return np.where(known, proba[np.arange(len(proba)), place], 0.0)
 
 
 class RatingMetric(NamedTuple):

@@ -129,7 +129,8 @@ def _loss_of(model: Any) -> losses.Loss:
     """What a model minimises: its own loss, or squared errors; log odds for all that have two classes."""
     if is_classifier(model):
         return losses.get("logistic")
-    return losses.get(getattr(model, "loss", "squared"))
+    loss = losses.get(getattr(model, "loss", "squared"))
+    return losses.get("squared") if loss.has_quantiles else loss  # of ordered levels the mean is predicted
 
 
 def _said(loss: losses.Loss) -> str:

@@ -92,6 +92,12 @@ class _Plain(BaseEstimator):
             raise AttributeError(f"loss={self.loss!r} has no classes; losses of two classes have.")
         return self.fitted_.classes
 
+    def _checked_loss(self) -> losses.Loss:
+        loss = losses.get(self.loss)
+        if loss.has_quantiles:
+            raise ValueError(f"loss={self.loss!r} fits levels, which one number for all has not; use 'squared'.")
+        return loss
+
     def _places(self, X: Any, unknown: str) -> list[NDArray[np.int64]]:
         check_is_fitted(self)
         found = [index.find(ids) for index, ids in zip(self.fitted_.ids, pairs_from(X), strict=True)]
@@ -195,7 +201,7 @@ class Constant(_Plain):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """X : (N, 2) pairs of ids, or a frame; y : (N,) what they are worth; sample_weight : (N,) or None."""
-        loss = losses.get(self.loss)
+        loss = self._checked_loss()
         given = read_pairs(X, y, sample_weight, loss, SIDES, dtype=np.float64)
         cells = _Listed.of(given.cells)
         constant = best_constant(loss, np.zeros(len(cells.t)), cells.t, cells.w)
@@ -233,7 +239,7 @@ class Biases(_Plain):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """X : (N, 2) pairs of ids, or a frame; y : (N,) what they are worth; sample_weight : (N,) or None."""
-        loss = losses.get(self.loss)
+        loss = self._checked_loss()
         rule = loss if loss.is_smooth else losses.get("logistic" if loss.form == "margin" else "squared")
         damping = self._given_damping()
         given = read_pairs(X, y, sample_weight, loss, SIDES, dtype=np.float64)

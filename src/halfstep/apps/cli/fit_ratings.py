@@ -16,7 +16,9 @@ RatingLoss = Annotated[
     str,
     typer.Option(help="squared, absolute, huber:0.5, quantile:0.9, hinge, logistic, ...: a name, and what it takes."),
 ]
-Likelihood = Annotated[str, typer.Option(help="What is drawn: gaussian, student (outliers) or probit (two classes).")]
+Likelihood = Annotated[
+    str, typer.Option(help="gaussian, student (outliers), ordinal (a few levels) or probit (two classes).")
+]
 OwnRank = Annotated[int | None, typer.Option(help="Length of the factors; from the data when left out.", min=1)]
 
 
@@ -79,8 +81,8 @@ def fit_bayes(
     rating: sources.RatingColumn = None,
     rank: OwnRank = None,
     likelihood: Likelihood = "gaussian",
-    sweeps: Annotated[int, typer.Option(help="Sweeps of the sampler.", min=4)] = 200,
-    keep: Annotated[int, typer.Option(help="Draws that are kept, for intervals.", min=1)] = 30,
+    sweeps: Annotated[int, typer.Option(help="Sweeps of the sampler.", min=4)] = 400,
+    keep: Annotated[int, typer.Option(help="Draws that are kept, for intervals.", min=1)] = 100,
     threads: Threads = None,
     seed: Seed = 0,
     as_json: JsonFlag = False,

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from sklearn.base import is_classifier
 
 from halfstep.apps.cli import sources
 from halfstep.apps.console import JsonFlag, OutputFile, Records, emit, guarded, working
@@ -48,7 +49,7 @@ def predicted(fitted: Any, pairs: Any, level: float | None, unknown: str) -> Rec
     columns: dict[str, Any] = {"user": pairs[:, 0], "item": pairs[:, 1]}
     columns["prediction"] = np.asarray(fitted.predict(pairs, unknown=unknown))
     classes = getattr(fitted, "classes_", None)
-    if classes is None and hasattr(fitted, "predict_interval"):
+    if hasattr(fitted, "predict_interval") and not is_classifier(fitted):
         bounds = fitted.predict_interval(pairs, 0.9 if level is None else level, unknown=UNKNOWN[0])
         columns |= {"low": bounds[:, 0], "high": bounds[:, 1]}
     elif level is not None:

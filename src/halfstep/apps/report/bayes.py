@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_classifier
 
 from halfstep.apps.report.charts import histogram, lines
 from halfstep.apps.report.page import Block, Facts, Note, Section, Table
@@ -33,7 +34,7 @@ def sections(
     shown = [_data(model)]
     if comparison:
         shown.append(comparison_section(list(comparison), caption))
-    if hasattr(model, "classes_"):
+    if is_classifier(model):
         return [*shown, _chain(model)]
     if pairs is None or y is None:
         note = "The model file does not hold the ratings; give them (`--data`, or `pairs=` and `y=`) to see its errors."

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
 from halfstep.apps.serve.names import NamesAsked
 from halfstep.apps.serve.problems import FieldError, at_most
@@ -43,7 +44,7 @@ class RatingAnswers:
 
     @property
     def has_classes(self) -> bool:
-        return hasattr(self.model, "classes_")
+        return bool(is_classifier(self.model))
 
     @property
     def has_intervals(self) -> bool:
