@@ -1,4 +1,5 @@
 // The Python face of the core. Checks shapes and releases the GIL; no arithmetic of its own.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -6,6 +7,7 @@
 #include "bound.hpp"
 #include "csr.hpp"
 #include "drawn.hpp"
+#include "products.hpp"
 
 using namespace nb::literals;
 
@@ -136,6 +138,56 @@ void bind_number(nb::module_& m) {
       "left[rows[p]] . right[columns[p]] for every p.");
 }
 
+template <class T>
+Compressed<T> compressed(const In<int64_t>& indptr, const In<int32_t>& indices, const In<T>* values, int64_t n_columns,
+                         const char* what) {
+  const int64_t n = int64_t(indptr.shape(0)) - 1, cells = int64_t(indices.shape(0));
+  expect(n >= 0 && indptr.data()[0] == 0 && indptr.data()[n] == cells, what);
+  for (int64_t i = 0; i < n; ++i) expect(indptr.data()[i] <= indptr.data()[i + 1], what);
+  for (int64_t c = 0; c < cells; ++c) expect(indices.data()[c] >= 0 && indices.data()[c] < n_columns, what);
+  expect(!values || int64_t(values->shape(0)) == cells, what);
+  return {indptr.data(), indices.data(), values ? values->data() : nullptr};
+}
+
+template <class T>
+void bind_product(nb::module_& m) {
+  using Parts = std::tuple<In<int64_t>, In<int32_t>, In<T>>;
+  using Pattern = std::tuple<In<int64_t>, In<int32_t>>;
+  m.def(
+      "best_of_product",
+      [](const Parts& left, const Parts& right, In<int32_t> order, int64_t n_columns, int k,
+         std::optional<Pattern> seen, bool positive, int n_threads) {
+        expect(k > 0, "k must be positive");
+        BestOfProduct<T> p;
+        p.n_rows = int64_t(std::get<0>(left).shape(0)) - 1, p.n_columns = n_columns;
+        const int64_t inner = int64_t(std::get<0>(right).shape(0)) - 1;
+        p.left = compressed(std::get<0>(left), std::get<1>(left), &std::get<2>(left), inner, "left is no CSR matrix");
+        p.right =
+            compressed(std::get<0>(right), std::get<1>(right), &std::get<2>(right), n_columns, "right is no CSR matrix");
+        if (seen) {
+          expect(int64_t(std::get<0>(*seen).shape(0)) == p.n_rows + 1, "seen must have one row for each row of left");
+          const auto s = compressed<T>(std::get<0>(*seen), std::get<1>(*seen), nullptr, n_columns, "seen is no CSR");
+          p.seen_indptr = s.indptr, p.seen_indices = s.indices;
+        }
+        p.n_order = int64_t(order.shape(0)), p.order = order.data(), p.k = k, p.positive = positive;
+        for (int64_t at = 0; at < p.n_order; ++at)
+          expect(order.data()[at] >= 0 && order.data()[at] < n_columns, "order must be columns of right");
+        auto indices = make<int32_t>({size_t(p.n_rows), size_t(k)});
+        auto scores = make<T>({size_t(p.n_rows), size_t(k)});
+        p.indices = indices.data(), p.scores = scores.data();
+        {
+          nb::gil_scoped_release released;
+          best_of_product(p, n_threads);
+        }
+        return std::tuple(indices, scores);
+      },
+      "left"_a.noconvert(), "right"_a.noconvert(), "order"_a.noconvert(), "n_columns"_a, "k"_a,
+      "seen"_a.noconvert() = nb::none(), nb::kw_only(), "positive"_a = false, "n_threads"_a,
+      "Indices and scores of the best k columns of each row of left @ right, both (indptr, indices, values).\n\n"
+      "Only columns in `order` are chosen, of equal scores the first there; cells of `seen` are left out. `positive`\n"
+      "keeps scores above 0 alone. Short lists end in -1 and NaN. The product is never held as a whole.");
+}
+
 using CellValues = std::variant<In<float>, In<double>>;
 using Grouped = std::tuple<Array<int64_t>, Array<int32_t>, std::vector<std::variant<Array<float>, Array<double>>>>;
 
@@ -222,6 +274,8 @@ NB_MODULE(_core, m) {
   bind_half_step<double>(m, "HalfStep64");
   bind_number<float>(m);
   bind_number<double>(m);
+  bind_product<float>(m);
+  bind_product<double>(m);
   bind_cells(m);
   bind_drawn<float>(m);
   bind_drawn<double>(m);

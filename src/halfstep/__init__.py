@@ -9,9 +9,12 @@ from halfstep._version import __version__
 
 __all__ = [
     "BayesMF",
+    "Blend",
     "CFEnsemble",
     "CFEnsembleCV",
     "FusionClassifier",
+    "EASE",
+    "ItemGraph",
     "PLQMF",
     "WALS",
     "__version__",
@@ -35,14 +38,20 @@ if TYPE_CHECKING:
     from halfstep.ensemble import CFEnsemble, CFEnsembleCV, FusionClassifier, out_of_fold
     from halfstep.kinds import load
     from halfstep.models.bayes import BayesMF
+    from halfstep.models.blend import Blend
+    from halfstep.models.ease import EASE
+    from halfstep.models.item_graph import ItemGraph
     from halfstep.models.plqmf import PLQMF
     from halfstep.models.wals import WALS
 else:
     _HOMES = {  # of the names that are no modules
         "BayesMF": "halfstep.models.bayes",
+        "Blend": "halfstep.models.blend",
         "CFEnsemble": "halfstep.ensemble",
         "CFEnsembleCV": "halfstep.ensemble",
         "FusionClassifier": "halfstep.ensemble",
+        "EASE": "halfstep.models.ease",
+        "ItemGraph": "halfstep.models.item_graph",
         "PLQMF": "halfstep.models.plqmf",
         "WALS": "halfstep.models.wals",
         "load": "halfstep.kinds",

@@ -347,6 +347,67 @@ def pair_scores(
 ) -> Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")]:
     """left[rows[p]] . right[columns[p]] for every p."""
 
+@overload
+def best_of_product(
+    left: tuple[
+        Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)],
+        Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
+        Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+    ],
+    right: tuple[
+        Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)],
+        Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
+        Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+    ],
+    order: Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
+    n_columns: int,
+    k: int,
+    seen: tuple[
+        Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)],
+        Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
+    ]
+    | None = None,
+    *,
+    positive: bool = False,
+    n_threads: int,
+) -> tuple[
+    Annotated[NDArray[numpy.int32], dict(order="C", device="cpu")],
+    Annotated[NDArray[numpy.float32], dict(order="C", device="cpu")],
+]: ...
+@overload
+def best_of_product(
+    left: tuple[
+        Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)],
+        Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
+        Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    ],
+    right: tuple[
+        Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)],
+        Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
+        Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    ],
+    order: Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
+    n_columns: int,
+    k: int,
+    seen: tuple[
+        Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)],
+        Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
+    ]
+    | None = None,
+    *,
+    positive: bool = False,
+    n_threads: int,
+) -> tuple[
+    Annotated[NDArray[numpy.int32], dict(order="C", device="cpu")],
+    Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")],
+]:
+    """
+    Indices and scores of the best k columns of each row of left @ right, both (indptr, indices, values).
+
+    Only columns in `order` are chosen, of equal scores the first there; cells of `seen` are left out. `positive`
+    keeps scores above 0 alone. Short lists end in -1 and NaN. The product is never held as a whole.
+    """
+
 def group_cells(
     keys: Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
     indices: Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],

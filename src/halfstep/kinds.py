@@ -13,6 +13,11 @@ from halfstep.data.files import ModelFileError, read
 
 ESTIMATORS: dict[str, str] = {
     "WALS": "halfstep.models.wals:WALS",
+    "ItemGraph": "halfstep.models.item_graph:ItemGraph",
+    "Blend": "halfstep.models.blend:Blend",
+    "EASE": "halfstep.models.ease:EASE",
+    "ItemKNN": "halfstep.models.baselines:ItemKNN",
+    "Popularity": "halfstep.models.baselines:Popularity",
     "PLQMF": "halfstep.models.plqmf:PLQMF",
     "BayesMF": "halfstep.models.bayes:BayesMF",
     "Constant": "halfstep.models.rating_baselines:Constant",

@@ -146,3 +146,18 @@ def test_evaluate_says_that_an_ensemble_is_not_a_recommender(predictions, tmp_pa
     result = run("evaluate", "sample", "-m", saved)
     assert result.exit_code == 1
     assert "holds a CFEnsembleCV; this command needs WALS" in one_line(result.stderr)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"), [("graph", ("--neighbours", 9)), ("ease", ("--reg", 5)), ("knn", ()), ("popularity", ())]
+)
+def test_closed_forms_are_fitted_and_asked_from_the_command_line(kind, options, tmp_path):
+    path = tmp_path / "m.safetensors"
+    result = run("fit", kind, "sample", "-o", path, *options, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["users"] == 111
+    asked = run("recommend", path, "--items", "Python, SQL", "-n", 3, "--why", "--json")
+    assert asked.exit_code == 0, asked.output
+    assert len(json.loads(asked.stdout)) == 3
+    assert run("similar", path, "--item", "Python").exit_code == 0
+    assert run("explain", path, "--items", "Python, SQL", "--item", "statistics").exit_code == 0

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from halfstep._version import __version__
 from halfstep.data.codecs import from_json, register_codec, to_json
 from halfstep.data.ids import Index
 
-__all__ = ["ModelFileError", "Saved", "atomic_write", "read", "register_codec", "save"]
+__all__ = ["ModelFileError", "ModelState", "Saved", "atomic_write", "read", "register_codec", "save"]
 
 SCHEMA = 1
 _DTYPES = {
@@ -81,6 +81,14 @@ def _to_disk(path: Path, flags: int) -> None:
         os.close(descriptor)
 
 
+class ModelState(NamedTuple):
+    """What a file keeps of one model: parameters, tensors by name, and whatever else."""
+
+    params: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+    meta: dict[str, Any]
+
+
 @dataclass(frozen=True)
 class Saved:
     """A model file as read: `arrays` and `indexes` by name; `params` and `meta` are decoded on first use."""
@@ -119,6 +127,11 @@ class Saved:
         if name not in self.indexes:
             raise ModelFileError(f"{self.path}: the ids {name!r} are missing; it holds {sorted(self.indexes)}")
         return self.indexes[name]
+
+    def part(self, prefix: str, kind: str, kept: Mapping[str, Any]) -> Saved:
+        """One of several models of a file: tensors under `prefix`, those that all share, and its params and meta."""
+        shared = {name: array for name, array in self.arrays.items() if "." not in name}
+        return Saved(self.path, kind, self.version, shared | _under(prefix, self.arrays), self.indexes, dict(kept))
 
     def _decoded(self, part: str) -> dict[str, Any]:
         try:

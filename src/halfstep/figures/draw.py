@@ -32,6 +32,15 @@ def lines(title: str, x: str, y: str, series: Series, **layout: Any) -> Any:
     return figure
 
 
+def second_axis(figure: Any, across: ArrayLike, series: Mapping[str, ArrayLike]) -> Any:
+    """The figure with more series, dotted, on an axis of their own at the right."""
+    for k, (name, up) in enumerate(series.items()):
+        line = {"dash": "dot", "color": PALETTE[-1 - k % len(PALETTE)]}
+        figure.add_scatter(x=across, y=up, name=name, mode="lines+markers", line=line, yaxis="y2")
+        figure.update_layout(yaxis2={"overlaying": "y", "side": "right", "title": {"text": name}})
+    return figure
+
+
 def points(title: str, x: str, y: str, across: ArrayLike, up: ArrayLike, names: Sequence[str]) -> Any:
     """Dots with a name each."""
     figure = _figure(title, x, y)

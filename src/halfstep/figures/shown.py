@@ -63,12 +63,13 @@ class ShownBySweep(Shown):
     converged_: bool
 
     def plot_objective(self) -> Any:
-        """The objective by sweep, and the parts that add up to it."""
+        """The objective by sweep, the parts that add up to it, and what rankings were worth where that was judged."""
         self._need_fit()
         sweep = np.arange(1, len(self.history_) + 1)
         series = {"objective": views.objectives(self.history_), **views.objective_parts(self.history_)}
         shown = {name: (sweep, values) for name, values in series.items()}
-        return draw.lines("Objective by sweep", "sweep", "value", shown)
+        figure = draw.lines("Objective by sweep", "sweep", "value", shown)
+        return draw.second_axis(figure, sweep, views.ranking_metrics(self.history_))
 
     def _facts(self) -> dict[str, str]:
         if not self.history_:

@@ -31,6 +31,12 @@ def objective_parts(history: Sequence[Mapping[str, Any]]) -> dict[str, Floats]:
     return {part: np.array([record[part] for record in history]) for part in PARTS if part in history[0]}
 
 
+def ranking_metrics(history: Sequence[Mapping[str, Any]]) -> dict[str, Floats]:
+    """Metrics of rankings, such as "ndcg@10", by sweep; none where a fit had no cells to judge by."""
+    names = [name for name in history[0] if "@" in name] if history else []
+    return {name: np.array([record[name] for record in history]) for name in names}
+
+
 def cell_counts(seen: Callable[[NDArray[np.int64]], Any], shape: tuple[int, int]) -> tuple[NDArray[np.int64], ...]:
     """How many items each user has, and users each item; `seen(rows)` is the CSR of what these users have."""
     own, other = np.zeros(shape[0], np.int64), np.zeros(shape[1], np.int64)

@@ -6,21 +6,19 @@ Knows users, items, losses and files. Not what is minimised, nor what lies in a 
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from halfstep.core import losses, weighting
-from halfstep.core.estimators import BaseEstimator
 from halfstep.core.fitted import FromFit
 from halfstep.core.loop import Callback, Record, Session
 from halfstep.data import files as persistence
-from halfstep.data.files import Saved
+from halfstep.data.files import ModelState, Saved
 from halfstep.data.table import CellsHere
 from halfstep.engine import LocalEngine, Outcome, alternate
 from halfstep.engine.local import thread_count
@@ -29,6 +27,8 @@ from halfstep.errors import check_number, one_of
 from halfstep.models import recommend
 from halfstep.models.answers import Ranking
 from halfstep.models.fitted import FactorFit
+from halfstep.models.lists import Recommender
+from halfstep.models.recommend import FactorScorer, Scorer
 
 SIDES = ("user", "item")
 """What the two sides are called wherever input is read."""
@@ -37,7 +37,7 @@ SIDES = ("user", "item")
 Fit = TypeVar("Fit", bound=FactorFit)
 
 
-class FactorModel(BaseEstimator, ABC, Generic[Fit]):
+class FactorModel(Recommender[Fit], Generic[Fit]):
     """Users and items as rows that half-steps have solved in turn; a score is the dot product of two rows."""
 
     rank: Any
@@ -95,11 +95,6 @@ class FactorModel(BaseEstimator, ABC, Generic[Fit]):
         users, items = (saved.array(name, (len(index), d)) for name, index in both)
         return users, items
 
-    def _fit(self) -> Fit:
-        """What was fitted; raises where nothing was."""
-        check_is_fitted(self)
-        return self.fitted_
-
     # ------------------------------------------------------------------ fitting
 
     def _check_parameters(self) -> None:
@@ -122,15 +117,21 @@ class FactorModel(BaseEstimator, ABC, Generic[Fit]):
         """The engine that runs half-steps."""
         return self.engine or LocalEngine(self.n_threads)
 
-    def _alternate(self, session: Session, measured: Callable[[dict[str, float]], Record], **options: Any) -> Outcome:
-        """The loop, users solved last."""
+    def _alternate(
+        self,
+        session: Session,
+        measured: Callable[[dict[str, float]], Record],
+        also: Sequence[Callback] = (),
+        **options: Any,
+    ) -> Outcome:
+        """The loop, users solved last. also : callbacks beside those of the parameter."""
         return alternate(
             session,
             max_iter=self.max_iter,
             tol=self.tol,
             last=0,
             max_seconds=self.max_seconds,
-            callbacks=self.callbacks,
+            callbacks=(*self.callbacks, *also),
             measured=measured,
             verbose=self.verbose,
             label=self._kind,
@@ -139,43 +140,17 @@ class FactorModel(BaseEstimator, ABC, Generic[Fit]):
 
     # ------------------------------------------------------------------ lists
 
-    def recommend(
-        self,
-        users: Any,
-        n: int = 10,
-        *,
-        candidates: Iterable[Any] | None = None,
-        exclude: Iterable[Any] = (),
-        keep_seen: bool = False,
-        diversity: float = 0.0,
-    ) -> Ranking:
-        """The best `n` items of one user (1-D arrays) or of several (2-D arrays, one row for each).
+    def _scorer(self, rows: NDArray[Any]) -> Scorer:
+        return self._scored(self._fit().rows[0][rows])
 
-        users : one id, or a list or array of ids; labels where the model has them.
-        candidates : only these items may be recommended. exclude : these may not.
-        keep_seen : also recommend what the user already has.
-        diversity : 0 ranks by score; up to 1, items unlike those already chosen are preferred (maximal marginal
-            relevance on cosine similarity of the item factors).
-
-        Lists shorter than `n` (n may exceed the catalogue) are padded with None and NaN where several users are asked
-        for, and simply shorter for one user. A seen item is never used as padding.
-        """
+    def _scored(self, left: NDArray[Any]) -> FactorScorer:
+        """What scores items for rows of users."""
         fit = self._fit()
-        many = recommend.is_many(users)
-        rows = self.user_positions(users if many else [users])
-        best = self._best(
-            fit.rows[0][rows],
-            None if keep_seen else self.seen(rows),
-            n,
-            candidates=candidates,
-            exclude=exclude,
-            diversity=diversity,
-        )
-        return best if many else best.first()
+        return FactorScorer(left, fit.rows[1], fit.item_factors, self.n_threads)
 
     def _best(self, left: NDArray[Any], seen: Any, n: int, **options: Any) -> Ranking:
         """The best n items for rows of users."""
-        return recommend.best_items(self._fit(), left, seen, n, **options, n_threads=self.n_threads)
+        return recommend.best_items(self._fit(), self._scored(left), seen, n, **options)
 
     def similar_items(self, item: Any, n: int = 10) -> Ranking:
         """The `n` items with the largest cosine similarity of factors; `item` itself is left out."""
@@ -185,38 +160,22 @@ class FactorModel(BaseEstimator, ABC, Generic[Fit]):
         """The `n` users with the largest cosine similarity of factors; `user` itself is left out."""
         return recommend.similar_rows(self._fit(), 0, user, n, self.n_threads)
 
-    def recommend_to_file(self, path: str | os.PathLike[str], users: Iterable[Any] | None = None, n: int = 10) -> int:
-        """Write (user, rank, item, score) for many users as a Parquet file, block by block; returns the row count.
-
-        Where the model has labels they follow as user_label and item_label. All users when `users` is None. The file
-        appears whole or not at all.
-        """
-        return recommend.write_lists(self._fit(), path, users, n, self.n_threads)
-
     def recommend_for_all(self, n: int = 10, *, keep_seen: bool = False) -> Any:
         """Spark DataFrame (user, rank, item, score): the best `n` items of every user, those the user has left out."""
         return self._fit().kept.rank_all(n, keep_seen)
-
-    def seen(self, rows: NDArray[Any]) -> Any:
-        """CSR (rows, items) of what these users, given by row number, have."""
-        return recommend.seen_by(self._fit(), rows)
-
-    def user_positions(self, users: Iterable[Any]) -> NDArray[np.int64]:
-        """Row numbers of users given by id or, where the model has labels, by label (case does not matter)."""
-        return self._fit().names[0].positions(users)
-
-    def item_positions(self, items: Iterable[Any]) -> NDArray[np.int64]:
-        """Column numbers of items given by id or, where the model has labels, by label (case does not matter)."""
-        return self._fit().names[1].positions(items)
 
     # ------------------------------------------------------------------ files, and models on a cluster
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, its ids and who has what as one safetensors file; `halfstep.load` reads it back."""
-        fit = self._fit()
+        fit, kept = self._fit(), self.to_state()
+        arrays = dict(kept.arrays) | self._cells_to_save()
+        persistence.save(path, self._kind, kept.params, arrays, kept.meta, {"user": fit.users, "item": fit.items})
+
+    def to_state(self) -> ModelState:
+        """What a file keeps of the model besides ids and cells."""
         params = self._saved_params() | self._kept_objects()
-        arrays = dict(zip(self._tensors, fit.rows, strict=True)) | self._cells_to_save()
-        persistence.save(path, self._kind, params, arrays, self._meta(), {"user": fit.users, "item": fit.items})
+        return ModelState(params, dict(zip(self._tensors, self._fit().rows, strict=True)), self._meta())
 
     @classmethod
     def from_saved(cls, saved: Saved) -> Self:

@@ -17,9 +17,10 @@ from halfstep.data.names import labels_of
 from halfstep.data.table import CellsHere, summed
 from halfstep.models.answers import Explanation
 from halfstep.models.fitted import FactorFit
+from halfstep.models.recommend import Catalogue
 
 
-def somebody_with(fit: FactorFit, items: Iterable[Any], weights: Sequence[float] | None, dtype: Any) -> CellsHere:
+def somebody_with(fit: Catalogue, items: Iterable[Any], weights: Sequence[float] | None, dtype: Any) -> CellsHere:
     """One new row that has `items`."""
     places = fit.names[1].positions(items)
     if not len(places):

@@ -1,41 +1,93 @@
-"""From factors to ranked lists: best items, similar rows, diversity, files. Functions over what a fit left behind.
+"""From scores to ranked lists: best items, similar rows, diversity, files. Functions over what a fit left behind.
 
-Knows ids and labels, not losses.
+Knows ids and labels, not losses. What scores items is a `Scorer`: factors here, matrices and blends elsewhere.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from halfstep import _core
+from halfstep.core.cells import Observations
 from halfstep.data.files import atomic_write
-from halfstep.data.names import labels_of
+from halfstep.data.ids import Index
+from halfstep.data.names import Names, labels_of
 from halfstep.engine.local import thread_count
 from halfstep.errors import check_number, require
 from halfstep.models.answers import Ranking
-from halfstep.models.fitted import FactorFit
 
 _BLOCK = 16384  # users at a time when a file is written
 
+Best = tuple[NDArray[np.int32], NDArray[Any]]
+"""Positions of items (rows, k), best first, and their scores; short lists end in -1 and NaN."""
+
+
+class Catalogue(Protocol):
+    """What lists need of a fit: who there is, what there is, and who has what."""
+
+    @property
+    def users(self) -> Index: ...
+    @property
+    def items(self) -> Index: ...
+    @property
+    def user_labels(self) -> NDArray[Any] | None: ...
+    @property
+    def item_labels(self) -> NDArray[Any] | None: ...
+    @property
+    def names(self) -> tuple[Names, Names]: ...
+    @property
+    def cells(self) -> Observations: ...
+
+
+class Scorer(Protocol):
+    """Scores of every item for some rows of users."""
+
+    def best(self, k: int, seen: Any, allowed: NDArray[np.int64] | None) -> Best:
+        """The best k items for each row: cells of `seen` left out, and all but those `allowed`."""
+
+    def alike(self, items: NDArray[Any]) -> NDArray[Any]:
+        """(k, k) how alike items are to each other, at most 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class FactorScorer:
+    """A score is the dot product of a row of `left` and one of `right`; likeness is the cosine of `factors`."""
+
+    left: NDArray[Any]
+    right: NDArray[Any]
+    factors: NDArray[Any]
+    n_threads: int | None = None
+
+    def best(self, k: int, seen: Any, allowed: NDArray[np.int64] | None) -> Best:
+        right = self.right if allowed is None else np.ascontiguousarray(self.right[allowed])
+        if seen is not None and allowed is not None:
+            seen = sp.csr_array(seen)[:, allowed]
+        places, scores = top_k(self.left, right, min(k, max(len(right), 1)), seen, self.n_threads)
+        return (places if allowed is None else np.append(allowed, -1)[places].astype(np.int32)), scores
+
+    def alike(self, items: NDArray[Any]) -> NDArray[Any]:
+        unit = unit_rows(self.factors[items])
+        return np.asarray(unit @ unit.T)
+
 
 def best_items(
-    fit: FactorFit,
-    left: NDArray[Any],
+    fit: Catalogue,
+    scorer: Scorer,
     seen: Any,
     n: int,
     *,
     candidates: Iterable[Any] | None = None,
     exclude: Iterable[Any] = (),
     diversity: float = 0.0,
-    n_threads: int | None = None,
 ) -> Ranking:
-    """The best n items for rows of users; cells of `seen` are left out."""
+    """The best n items for the rows of a scorer; cells of `seen` are left out."""
     check_number("n", n, at_least=1, whole=True)
     if not 0.0 <= diversity <= 1.0:
         raise ValueError(f"diversity={diversity!r} must lie between 0 (by score) and 1.")
@@ -43,40 +95,34 @@ def best_items(
     banned = fit.names[1].positions(exclude)
     if len(banned):
         allowed = np.setdiff1d(np.arange(len(fit.items)) if allowed is None else allowed, banned)
-    right = fit.rows[1] if allowed is None else np.ascontiguousarray(fit.rows[1][allowed])
-    if seen is not None and allowed is not None:
-        seen = sp.csr_array(seen)[:, allowed]
-    depth = min(int(n) if diversity == 0 else max(10 * n, 100), max(len(right), 1))
-    places, scores = top_k(left, right, depth, seen, n_threads)
+    depth = min(int(n) if diversity == 0 else max(10 * n, 100), max(len(fit.items), 1))
+    places, scores = scorer.best(depth, seen, allowed)
     if diversity > 0:
-        factors = fit.item_factors if allowed is None else fit.item_factors[allowed]
-        places, scores = _diverse(places, scores, factors, n, diversity)
+        places, scores = _diverse(places, scores, scorer, n, diversity)
     if places.shape[1] < n:
         wide = ((0, 0), (0, n - places.shape[1]))
         places = np.pad(places, wide, constant_values=-1)
         scores = np.pad(scores, wide, constant_values=np.nan)
-    if allowed is not None:
-        places = np.where(places < 0, -1, np.append(allowed, -1)[places])
     return Ranking(fit.items.take(places), scores, labels_of(fit.item_labels, places))
 
 
-def similar_rows(fit: FactorFit, side: int, name: Any, n: int, n_threads: int | None = None) -> Ranking:
+def similar_rows(fit: Any, side: int, name: Any, n: int, n_threads: int | None = None) -> Ranking:
     """The n rows of a side with the largest cosine similarity of factors to that of `name`, which is left out."""
     check_number("n", n, at_least=1, whole=True)
     names, factors = fit.names[side], fit.factors(side)
     row = int(names.positions([name])[0])
-    unit = factors / np.maximum(np.linalg.norm(factors, axis=1, keepdims=True), np.finfo(factors.dtype).tiny)
+    unit = unit_rows(factors)
     itself = sp.csr_array(([1.0], ([0], [row])), shape=(1, len(names)))
     places, scores = top_k(unit[row : row + 1], unit, min(n, len(names)), itself, n_threads)
     return Ranking(names.index.take(places), scores, labels_of(names.labels, places)).first()
 
 
 def write_lists(
-    fit: FactorFit,
+    fit: Catalogue,
     path: str | os.PathLike[str],
-    users: Iterable[Any] | None = None,
-    n: int = 10,
-    n_threads: int | None = None,
+    users: Iterable[Any] | None,
+    n: int,
+    scorer_of: Callable[[NDArray[Any]], Scorer],
 ) -> int:
     """Write (user, rank, item, score) for many users as a Parquet file, block by block; returns the row count."""
     pa, parquet = require("pyarrow", "frames"), require("pyarrow.parquet", "frames")
@@ -88,7 +134,7 @@ def write_lists(
         try:
             for start in range(0, max(len(rows), 1), _BLOCK):
                 block = rows[start : start + _BLOCK]
-                best = best_items(fit, fit.rows[0][block], seen_by(fit, block), n, n_threads=n_threads)
+                best = best_items(fit, scorer_of(block), seen_by(fit, block), n)
                 there = ~np.isnan(best.scores)
                 user, rank = np.nonzero(there)
                 columns = {
@@ -111,30 +157,31 @@ def write_lists(
     return written
 
 
-def seen_by(fit: FactorFit, rows: NDArray[Any]) -> Any:
+def seen_by(fit: Catalogue, rows: NDArray[Any]) -> Any:
     """CSR (rows, items) of what these users have."""
     return fit.cells.take(np.asarray(rows, np.int64)).to_csr()
 
 
-def top_k(
-    left: NDArray[Any], right: NDArray[Any], k: int, seen: Any = None, n_threads: int | None = None
-) -> tuple[NDArray[np.int32], NDArray[Any]]:
+def top_k(left: NDArray[Any], right: NDArray[Any], k: int, seen: Any = None, n_threads: int | None = None) -> Best:
     """Positions and scores of the best k rows of `right` for every row of `left`, cells of `seen` left out."""
-    seen_indptr = seen_indices = None
-    if seen is not None:
-        seen = sp.csr_array(seen)
-        if not seen.has_sorted_indices:
-            seen = seen.sorted_indices()
-        seen_indptr, seen_indices = seen.indptr.astype(np.int64), seen.indices.astype(np.int32)
+    indptr, indices = (None, None) if seen is None else pattern(seen)
     return _core.top_k(
         np.ascontiguousarray(left),
         np.ascontiguousarray(right, left.dtype),
         int(k),
         None,
-        seen_indptr,
-        seen_indices,
+        indptr,
+        indices,
         n_threads=thread_count(n_threads),
     )
+
+
+def pattern(cells: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """indptr and sorted indices of a sparse matrix, as the core takes them."""
+    rows = sp.csr_array(cells)
+    if not rows.has_sorted_indices:
+        rows = rows.sorted_indices()
+    return rows.indptr.astype(np.int64, copy=False), rows.indices.astype(np.int32, copy=False)
 
 
 def is_many(users: Any) -> bool:
@@ -142,9 +189,15 @@ def is_many(users: Any) -> bool:
     return isinstance(users, (list, np.ndarray, set, range)) or hasattr(users, "to_numpy")
 
 
-def _diverse(
-    places: NDArray[np.int32], scores: NDArray[Any], right: NDArray[Any], n: int, diversity: float
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def unit_rows(factors: NDArray[Any]) -> NDArray[Any]:
+    """Rows of length 1; those of zeros stay."""
+    unit: NDArray[Any] = factors / np.maximum(
+        np.linalg.norm(factors, axis=1, keepdims=True), np.finfo(factors.dtype).tiny
+    )
+    return unit
+
+
+def _diverse(places: NDArray[np.int32], scores: NDArray[Any], scorer: Scorer, n: int, diversity: float) -> Best:
     """Maximal marginal relevance: greedily the largest (1-diversity) * score - diversity * similarity to the chosen."""
     out_places = np.full((len(places), n), -1, places.dtype)
     out_scores = np.full((len(places), n), np.nan, scores.dtype)
@@ -155,7 +208,7 @@ def _diverse(
         value = score[: len(pool)]
         spread = float(value.max() - value.min()) or 1.0
         relevance = (value - value.min()) / spread  # on the scale of a cosine
-        unit = right[pool] / np.maximum(np.linalg.norm(right[pool], axis=1, keepdims=True), 1e-30)
+        alike = scorer.alike(pool)
         nearest = np.full(len(pool), -1.0)
         free = np.ones(len(pool), bool)
         for k in range(min(n, len(pool))):
@@ -163,5 +216,5 @@ def _diverse(
             pick = int(np.argmax(np.where(free, gain, -np.inf)))
             free[pick] = False
             out_places[r, k], out_scores[r, k] = pool[pick], value[pick]
-            nearest = np.maximum(nearest, unit @ unit[pick])
+            nearest = np.maximum(nearest, alike[pick])
     return out_places, out_scores

@@ -29,6 +29,7 @@ from halfstep.models.fold_in import average_of, explained, somebody_with
 from halfstep.models.memory import estimate_memory
 from halfstep.models.more import grown, solve_touched, touched
 from halfstep.models.recommend import top_k
+from halfstep.models.stopping import SweepJudge
 from halfstep.models.strength import ImplicitFit, Strength
 
 __all__ = ["WALS", "Explanation", "Ranking"]
@@ -119,6 +120,9 @@ class WALS(ShownRecommender, FactorModel[ImplicitFit]):
         user: str | None = None,
         item: str | None = None,
         weight: str | None = None,
+        validation: Any = None,
+        metric: str = "ndcg@10",
+        patience: int = 2,
         keep_on_interrupt: bool = False,
     ) -> Self:
         """Fit to interactions.
@@ -128,6 +132,9 @@ class WALS(ShownRecommender, FactorModel[ImplicitFit]):
             `weight` name its columns; they are detected from common names when left out, and weights are 1 without
             such a column.
         y : ignored, for scikit-learn.
+        validation : cells kept from X, over the same users and items (matrix, array or `Interactions`), or a frame of
+            them by id. After every sweep up to 1,000 of their users are ranked for; the fit ends when `metric` has not
+            risen for `patience` sweeps, and keeps the sweep at which it was best. `history_` has the metric.
         keep_on_interrupt : Ctrl-C (an interrupted cell of a notebook) ends the fit with the last finished half-step
             instead of an error, once there is a finished sweep; `interrupted_` says so.
 
@@ -140,12 +147,22 @@ class WALS(ShownRecommender, FactorModel[ImplicitFit]):
         weighed = given.weighed(self._scheme(), None, dtype)
         chosen = self._chosen(weighed.cells.shape, len(weighed.cells))
         problem = chosen.problem(weighed.cells, self._loss())
+        judge = None
+        if validation is not None:
+            single = partial(chosen.single, loss=self._loss())
+            seed = seed_from(self.random_state)
+            judge = SweepJudge.of(given, weighed, validation, metric, patience, single, seed, self.n_threads)
         best: tuple[Outcome, Session] | None = None
         for start, order in self._starts(engine, weighed, chosen.rank):
             session = engine.open(problem, start, Solver(self.solver))
-            outcome = self._alternate(
-                session, partial(_measured, session), order=order, keep_on_interrupt=keep_on_interrupt
-            )
+            stops: tuple[Callback, ...] = ()
+            measured = partial(_measured, session)
+            if judge is not None:
+                watch = judge.watch(session)
+                stops, measured = (watch.stop,), partial(watch.measured, measured)
+            outcome = self._alternate(session, measured, also=stops, order=order, keep_on_interrupt=keep_on_interrupt)
+            if judge is not None:
+                session, outcome = watch.best_sweep(engine, Solver(self.solver), outcome, _measured)
             if best is None or outcome.objective < best[0].objective:
                 best = outcome, session
             if outcome.interrupted:
@@ -233,6 +250,15 @@ class WALS(ShownRecommender, FactorModel[ImplicitFit]):
         cells = self._weighed(given).cells
         penalty = float(np.ravel(fit.chosen.side(cells).penalty)[0])
         return explained(fit, cells, int(self.item_positions([item])[0]), penalty, fit.chosen.background)
+
+    def score_rows(self, seen: Any, rows: NDArray[Any] | None = None) -> NDArray[Any]:
+        """(len, n_items) scores of all items; seen items are not masked. Dense: pass a block of rows at a time.
+
+        rows : training rows whose fitted factors are used; None folds the rows of `seen` in.
+        """
+        fit = self._fit()
+        left = self.transform(seen) if rows is None else fit.rows[0][rows]
+        return np.asarray(left @ fit.rows[1].T)
 
     def rank_items(self, seen: Any, n: int, rows: NDArray[Any] | None = None) -> NDArray[np.int32]:
         """Item positions (len, n), best first, padded with -1, cells of `seen` left out.

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from halfstep._version import __version__
-from halfstep.apps.cli import ask, fit, fit_ratings, judge, predict, show
+from halfstep.apps.cli import ask, fit, fit_closed, fit_ratings, judge, predict, show
 
 app = typer.Typer(
     name="halfstep",
@@ -40,6 +40,8 @@ def halfstep(
 app.command(rich_help_panel="Start")(show.demo)
 fit.app.command("plq")(fit_ratings.fit_plq)
 fit.app.command("bayes")(fit_ratings.fit_bayes)
+for kind in ("graph", "ease", "knn", "popularity"):
+    fit.app.command(kind)(getattr(fit_closed, f"fit_{kind}"))
 app.add_typer(fit.app, name="fit", rich_help_panel="Models")
 app.command(rich_help_panel="Models")(judge.evaluate)
 app.command(rich_help_panel="Models")(judge.tune)

@@ -10,6 +10,8 @@ import typer
 from halfstep.apps.cli.sources import ModelFile, find_id, load_model
 from halfstep.apps.console import JsonFlag, OutputFile, Records, emit, guarded, listed, say, working
 
+RECOMMENDERS = ("WALS", "ItemGraph", "EASE", "ItemKNN", "Popularity", "Blend")
+
 Users = Annotated[list[str] | None, typer.Option("--user", "-u", help="Id or title of a user; repeat for several.")]
 OneUser = Annotated[str | None, typer.Option("--user", "-u", help="Id or title of a user.")]
 Having = Annotated[
@@ -48,7 +50,7 @@ def recommend(
     asked = sum([bool(user), items is not None, everybody])
     if asked != 1:
         raise typer.BadParameter("give one of --user, --items and --all")
-    fitted = load_model(model, "WALS")
+    fitted = load_model(model, *RECOMMENDERS)
     if everybody:
         _to_file(fitted, output, n)
         return
@@ -58,7 +60,9 @@ def recommend(
     records: Records = []
     if items is not None:
         having = _items(fitted, items)
-        ranking = fitted.recommend_for(having, n, how=how, **options)
+        if how != "fold_in":
+            options["how"] = how
+        ranking = fitted.recommend_for(having, n, **options)
         records = _ranked(fitted, ranking, {"items": having} if why and how == "fold_in" else None)
     for each in user or []:
         id, title = find_id(fitted, "user", each)
@@ -85,7 +89,7 @@ def similar(
     """
     if (item is None) == (user is None):
         raise typer.BadParameter("give one of --item and --user")
-    fitted = load_model(model, "WALS")
+    fitted = load_model(model, *RECOMMENDERS)
     if item is not None:
         ranking = fitted.similar_items(find_id(fitted, "item", item)[0], n)
     else:
@@ -110,7 +114,7 @@ def explain(
     """
     if (user is None) == (items is None):
         raise typer.BadParameter("give one of --user and --items")
-    fitted = load_model(model, "WALS")
+    fitted = load_model(model, *RECOMMENDERS)
     wanted, _ = find_id(fitted, "item", item)
     if user is not None:
         reason = fitted.explain(find_id(fitted, "user", user)[0], wanted)

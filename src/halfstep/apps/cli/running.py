@@ -102,6 +102,14 @@ def run_draws(model: Any, fit: Callable[[], Any], output: Path | None, as_json: 
     _hand_over(model, output, {"sweeps": model.n_iter_, **model.diagnostics_}, seconds, as_json, _nothing)
 
 
+def run_closed(model: Any, fit: Callable[[], Any], output: Path | None, as_json: bool) -> None:
+    """The same for a model in closed form: nothing sweeps, and Ctrl-C ends it with nothing."""
+    begun = time.perf_counter()
+    fit()
+    facts = {"users": len(model.user_ids_), "items": len(model.item_ids_)}
+    _hand_over(model, output, facts, time.perf_counter() - begun, as_json, _nothing)
+
+
 def _hand_over(
     model: Any, output: Path | None, facts: dict[str, Any], seconds: float, as_json: bool, also: Callable[[], None]
 ) -> None:

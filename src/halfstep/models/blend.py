@@ -1,0 +1,304 @@
+"""Blend: a weighted sum of recommenders, their scores put on one scale for each user. One model, one file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from halfstep.core.fitted import FromFit
+from halfstep.core.initial import seed_from
+from halfstep.data import files as persistence
+from halfstep.data.files import ModelFileError, Saved
+from halfstep.data.names import labels_of
+from halfstep.data.table import from_saved, read_table, to_arrays
+from halfstep.errors import check_number
+from halfstep.metrics import checked_k
+from halfstep.models import recommend
+from halfstep.models.answers import Explanation, Ranking
+from halfstep.models.baselines import ItemKNN, Popularity
+from halfstep.models.ease import EASE
+from halfstep.models.fold_in import somebody_with
+from halfstep.models.held_out import HeldOut, RankingMetric, keep_some
+from halfstep.models.item_based import CellsFit
+from halfstep.models.item_graph import ItemGraph
+from halfstep.models.item_matrix import best_of_blocks, first_maxima
+from halfstep.models.lists import Recommender
+from halfstep.models.recommend import Best, Scorer
+from halfstep.models.wals import WALS
+
+PARTS: dict[str, Any] = {kind.__name__: kind for kind in (WALS, ItemGraph, EASE, ItemKNN, Popularity)}
+"""What a file can hold the parts of."""
+STEPS = (0.05, 0.1, 0.2, 0.3, 0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class BlendFit(CellsFit):
+    """Who has what, the fitted parts and what each counts."""
+
+    parts: tuple[Any, ...]
+    weights: NDArray[np.float64]
+    trials: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class BlendScorer:
+    """Blended scores of all items for rows of users, a block at a time."""
+
+    fit: BlendFit
+    seen: Any
+    rows: NDArray[Any] | None
+
+    def scores(self, block: slice) -> NDArray[np.float64]:
+        rows = None if self.rows is None else self.rows[block]
+        return _blended(scaled_scores(self.fit.parts, self.seen[block], rows), self.fit.weights)
+
+    def best(self, k: int, seen: Any, allowed: NDArray[np.int64] | None) -> Best:
+        order = self.fit.by_popularity
+        if allowed is not None:
+            order = order[np.isin(order, allowed)]
+        return best_of_blocks(self.scores, self.seen.shape, k, seen, order)
+
+    def alike(self, items: NDArray[Any]) -> NDArray[Any]:
+        cells = self.fit.history[:, items]
+        size = np.sqrt(np.maximum(np.asarray(cells.multiply(cells).sum(axis=0)).ravel(), np.finfo(float).tiny))
+        return np.asarray((cells.T @ cells).toarray() / np.outer(size, size))
+
+
+class Blend(Recommender[BlendFit]):
+    """score_uj = sum_m w_m s_m(u, j) / sd_m(u), where sd_m(u) is the standard deviation of part m's scores of user u.
+
+    Dividing by it puts parts on one scale for each user; nothing is subtracted, so what items contribute still adds up.
+
+    Parameters
+    ----------
+    models : recommenders with `score_rows`: WALS, ItemGraph, EASE, ItemKNN, Popularity. They are cloned, never changed.
+    weights : w, one number >= 0 for each model; None chooses them: a fifth of the cells of every user is kept apart,
+        the models are fitted to the rest, and weights are moved greedily from the best single model while `metric`
+        rises on the cells kept apart. Then the models are fitted to everything.
+    metric : what weights are chosen by, such as "ndcg@20".
+    random_state : decides which cells are kept apart.
+
+    Attributes
+    ----------
+    models_ : the fitted parts. weights_ : (models,), summing to 1. trials_ : every weighting that was tried, with its
+        value on the cells kept apart; empty where weights were given.
+    """
+
+    weights_ = FromFit[NDArray[np.float64]]("weights")
+    models_ = FromFit[tuple[Any, ...]]("parts")
+    trials_ = FromFit[tuple[dict[str, Any], ...]]("trials")
+    user_ids_ = FromFit[NDArray[Any]]("users.ids")
+    item_ids_ = FromFit[NDArray[Any]]("items.ids")
+    user_labels_ = FromFit["NDArray[Any] | None"]("user_labels")
+    item_labels_ = FromFit["NDArray[Any] | None"]("item_labels")
+    n_features_in_ = FromFit[int]("n_features")
+
+    def __init__(
+        self,
+        models: Sequence[Any] = (),
+        weights: Sequence[float] | None = None,
+        *,
+        metric: str = "ndcg@20",
+        random_state: Any = 0,
+    ) -> None:
+        self.models = models
+        self.weights = weights
+        self.metric = metric
+        self.random_state = random_state
+
+    def fit(
+        self, X: Any, y: Any = None, *, user: str | None = None, item: str | None = None, weight: str | None = None
+    ) -> Self:
+        """Fit every part to interactions, as `WALS.fit` takes them, and choose weights where none were given."""
+        if not len(self.models):
+            raise ValueError("models is empty; give the recommenders to blend, such as [WALS(), ItemGraph()].")
+        for model in self.models:
+            if not hasattr(model, "score_rows"):
+                raise TypeError(f"models holds a {type(model).__name__}, which has no score_rows; give {list(PARTS)}.")
+        given, metric = self._given(), RankingMetric.of(self.metric)
+        table = read_table(X, user=user, item=item, weight=weight, dtype=np.float64)
+        cells = sp.csr_array(table.cells.to_csr())
+        trials: list[dict[str, Any]] = []
+        if given is None:
+            train, hidden = keep_some(cells, seed_from(self.random_state))
+            kept = HeldOut.of(train, hidden, seed_from(self.random_state))
+            parts = [clone(model).fit(train) for model in self.models]
+            given = chosen_weights(scaled_scores(parts, kept.seen, kept.rows), kept, metric, trials)
+        fitted = tuple(clone(model).fit(X, user=user, item=item, weight=weight) for model in self.models)
+        self.fitted_ = BlendFit(table, fitted, given / given.sum(), tuple(trials))
+        return self
+
+    def _given(self) -> NDArray[np.float64] | None:
+        if self.weights is None:
+            return None
+        weights = np.asarray(self.weights, np.float64)
+        if weights.shape != (len(self.models),) or not np.isfinite(weights).all() or (weights < 0).any():
+            raise ValueError(f"weights={self.weights!r} must be {len(self.models)} numbers >= 0, one for each model.")
+        if not weights.any():
+            raise ValueError("every weight is zero; give at least one model a weight above 0.")
+        return weights
+
+    # ------------------------------------------------------------------ answers
+
+    def _scorer(self, rows: NDArray[Any]) -> Scorer:
+        return BlendScorer(self._fit(), self.seen(rows), rows)
+
+    def recommend_for(
+        self,
+        items: Iterable[Any],
+        n: int = 10,
+        *,
+        weights: Sequence[float] | None = None,
+        candidates: Iterable[Any] | None = None,
+        exclude: Iterable[Any] = (),
+        diversity: float = 0.0,
+    ) -> Ranking:
+        """The best `n` items for somebody new who has `items`; every part folds them in."""
+        fit = self._fit()
+        row = sp.csr_array(somebody_with(fit, items, weights, np.float32).cells.to_csr())
+        options: dict[str, Any] = {"candidates": candidates, "exclude": exclude, "diversity": diversity}
+        return recommend.best_items(fit, BlendScorer(fit, row, None), row, n, **options).first()
+
+    def similar_items(self, item: Any, n: int = 10) -> Ranking:
+        """The `n` items that most of the same users have: the cosine of columns of the interactions."""
+        fit = self._fit()
+        check_number("n", n, at_least=1, whole=True)
+        place = int(self.item_positions([item])[0])
+        size = np.sqrt(np.asarray(fit.history.multiply(fit.history).sum(axis=0)).ravel())
+        products = np.asarray((fit.history.T @ fit.history[:, [place]]).toarray()).ravel()
+        order = fit.by_popularity[fit.by_popularity != place]
+        likeness = (products / np.maximum(size * size[place], np.finfo(float).tiny))[order]
+        best = np.argsort(-likeness, kind="stable")[:n]
+        return Ranking(fit.items.take(order[best]), likeness[best], labels_of(fit.item_labels, order[best]))
+
+    def explain(self, user: Any = None, item: Any = None, *, items: Iterable[Any] | None = None) -> Explanation:
+        """What each item the user has contributes to the blended score, through all parts; they sum to it."""
+        fit = self._fit()
+        if item is None or (user is None) == (items is None):
+            raise ValueError("explain needs `item` and either `user` (an id) or `items` (what somebody new has).")
+        has = None if items is None else list(items)
+        if has is None:
+            rows = self.user_positions([user])
+            seen = self.seen(rows)
+        else:
+            rows, seen = None, somebody_with(fit, has, None, np.float32).cells.to_csr()
+        together: dict[Any, float] = {}
+        for part, weight in zip(fit.parts, fit.weights, strict=True):
+            if weight:
+                times = weight / _spread(part.score_rows(sp.csr_array(seen), rows))[0]
+                why = part.explain(user, item, items=has)
+                for id, contribution in zip(why.ids.tolist(), why.contributions, strict=True):
+                    together[id] = together.get(id, 0.0) + float(times * contribution)
+        order = sorted(together, key=lambda id: -abs(together[id]))
+        ids = np.array(order, object if "popularity" in together else fit.items.ids.dtype)
+        labels = None
+        if fit.item_labels is not None and "popularity" not in together:
+            labels = labels_of(fit.item_labels, self.item_positions(ids))
+        parts = np.array([together[id] for id in order])
+        return Explanation(float(parts.sum()), ids, parts, labels)
+
+    def score_rows(self, seen: Any, rows: Any = None) -> NDArray[np.float64]:
+        """(len, n_items) blended scores of all items; seen items are not masked. Dense: pass a block at a time."""
+        fit = self._fit()
+        return _blended(scaled_scores(fit.parts, sp.csr_array(seen), rows), fit.weights)
+
+    def rank_items(self, seen: Any, n: int, rows: Any = None) -> NDArray[np.int32]:
+        """(len, n) positions of the best items that are not stored in `seen`, padded with -1.
+
+        rows : training rows whose fitted state is used; None folds the rows of `seen` in.
+        """
+        seen, n = sp.csr_array(seen), checked_k(n, "n")
+        scorer = BlendScorer(self._fit(), seen, None if rows is None else np.asarray(rows))
+        places, _ = scorer.best(min(n, seen.shape[1]), seen, None)
+        return np.pad(places, ((0, 0), (0, n - places.shape[1])), constant_values=-1)
+
+    # ------------------------------------------------------------------ files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all parts, ids and who has what as one safetensors file; `halfstep.load` reads it back."""
+        fit = self._fit()
+        arrays, parts = to_arrays(fit.table, np.float64), []
+        for number, part in enumerate(fit.parts):
+            if type(part).__name__ not in PARTS:
+                raise ValueError(f"models holds a {type(part).__name__}; a file keeps {list(PARTS)}.")
+            kept = part.to_state()
+            parts.append({"kind": type(part).__name__, "params": kept.params, "meta": kept.meta})
+            arrays |= {f"{number}.{name}": array for name, array in kept.arrays.items()}
+        meta = {"parts": parts, "weights": fit.weights.tolist(), "trials": list(fit.trials)}
+        params = {
+            "weights": None if self.weights is None else [float(w) for w in self.weights],
+            "metric": self.metric,
+            "random_state": self.random_state if isinstance(self.random_state, int) else None,
+        }
+        persistence.save(path, "Blend", params, arrays, meta, {"user": fit.users, "item": fit.items})
+
+    @classmethod
+    def from_saved(cls, saved: Saved) -> Self:
+        """The blend that a file holds; `halfstep.load` calls this."""
+        table, parts = from_saved(saved), []
+        for number, kept in enumerate(saved.meta["parts"]):
+            if kept["kind"] not in PARTS:
+                raise ModelFileError(f"{saved.path}: a part is a {kept['kind']!r}; known parts are {list(PARTS)}")
+            parts.append(PARTS[kept["kind"]].from_saved(saved.part(f"{number}.", kept["kind"], kept)))
+        model = cls([clone(part) for part in parts], **saved.params)
+        weights = np.asarray(saved.meta["weights"], np.float64)
+        if weights.shape != (len(parts),):
+            raise ModelFileError(f"{saved.path}: it has {len(weights)} weights for {len(parts)} parts")
+        trials = tuple(saved.meta["trials"])
+        model.fitted_ = BlendFit(table, tuple(parts), weights, trials)
+        return model
+
+
+def chosen_weights(
+    scaled: list[NDArray[np.float64]], kept: HeldOut, metric: RankingMetric, trials: list[dict[str, Any]]
+) -> NDArray[np.float64]:
+    """Weights that rank the cells kept apart best: from the best single part, greedily towards others."""
+    mask = np.repeat(np.arange(len(kept.rows)), np.diff(kept.seen.indptr)), kept.seen.indices
+
+    def value(weights: NDArray[np.float64]) -> float:
+        scores = _blended(scaled, weights)
+        scores[mask] = -np.inf
+        worth = kept.value(metric, first_maxima(scores, min(metric.depth, scores.shape[1])).astype(np.int32))
+        trials.append({"weights": weights.tolist(), str(metric): worth})
+        return worth
+
+    single = np.eye(len(scaled))
+    values = [value(each) for each in single]
+    weights: NDArray[np.float64] = single[int(np.argmax(values))]
+    best = max(values)
+    improved = len(scaled) > 1
+    for _ in range(3):
+        tries = [(1 - t) * weights + t * each for each in single for t in STEPS if improved]
+        worth = [value(each) for each in tries]
+        improved = bool(worth) and max(worth) > best
+        if not improved:
+            break
+        weights, best = tries[int(np.argmax(worth))], max(worth)
+    return weights
+
+
+def scaled_scores(parts: Sequence[Any], seen: Any, rows: Any) -> list[NDArray[np.float64]]:
+    """Scores (len, items) of every part, each row divided by its standard deviation."""
+    found = [np.asarray(part.score_rows(seen, rows), np.float64) for part in parts]
+    return [scores / _spread(scores)[:, None] for scores in found]
+
+
+def _blended(scaled: list[NDArray[np.float64]], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    together = np.zeros_like(scaled[0])
+    for scores, weight in zip(scaled, weights, strict=True):
+        if weight:
+            together += weight * scores
+    return together
+
+
+def _spread(scores: NDArray[Any]) -> NDArray[np.float64]:
+    """Standard deviation of each row; 1 where all are alike."""
+    spread = np.asarray(scores.std(axis=1), np.float64)
+    return np.asarray(np.where(spread > 0, spread, 1.0))

@@ -1,0 +1,117 @@
+"""Stopping a fit by what its rankings are worth: cells kept from it are ranked after every sweep, the best is kept.
+
+Knows sessions of this machine and ranking metrics. The objective may still fall where rankings get worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from halfstep.core.cells import Observations
+from halfstep.core.loop import Outcome, Record
+from halfstep.core.problem import Problem, Solver
+from halfstep.data.frames import is_frame
+from halfstep.data.table import CellsHere, read_table
+from halfstep.engine.local import gram_matrix, solve_rows, thread_count
+from halfstep.errors import check_number
+from halfstep.models.held_out import HeldOut, RankingMetric
+from halfstep.models.recommend import top_k
+
+Single = Callable[[Observations], Problem]
+"""The problem of single rows that have some cells."""
+
+
+@dataclass(frozen=True, eq=False)
+class SweepJudge:
+    """Users who are ranked for after a sweep, and when that ends the fit."""
+
+    kept: HeldOut
+    problem: Problem
+    metric: RankingMetric
+    patience: int
+    n_threads: int | None
+
+    @classmethod
+    def of(
+        cls,
+        given: Any,
+        weighed: Any,
+        validation: Any,
+        metric: str,
+        patience: int,
+        single: Single,
+        seed: int,
+        n_threads: int | None,
+    ) -> Self:
+        """given, weighed : the cells of the fit, as given and as weighed."""
+        check_number("patience", patience, at_least=1, whole=True)
+        judged = RankingMetric.of(metric)
+        if not isinstance(given, CellsHere):
+            raise ValueError("validation needs a fit on this machine; leave it out, or fit without SparkEngine.")
+        kept = HeldOut.of(sp.csr_array(given.cells.to_csr()), _over(validation, given), seed)
+        return cls(kept, single(weighed.cells.take(kept.rows)), judged, int(patience), n_threads)
+
+    def watch(self, session: Any) -> Watch:
+        return Watch(self, session)
+
+    def value(self, items: NDArray[Any]) -> float:
+        """What rankings by these items are worth, users folded in exactly."""
+        left, threads = np.zeros((len(self.kept.rows), items.shape[1]), items.dtype), thread_count(self.n_threads)
+        gram = gram_matrix(items, threads) if self.problem.background > 0 else None
+        solve_rows(self.problem, 0, left, items, Solver("exact"), gram=gram, n_threads=threads)
+        places, _ = top_k(left, items, min(self.metric.depth, len(items)), self.kept.seen, self.n_threads)
+        return self.kept.value(self.metric, places)
+
+
+@dataclass(eq=False)
+class Watch:
+    """One run of sweeps under a judge: values so far, and the rows of the best sweep."""
+
+    judge: SweepJudge
+    session: Any
+    values: list[float] = field(default_factory=list)
+    rows: list[NDArray[Any]] = field(default_factory=list)
+
+    def measured(self, measure: Callable[[dict[str, float]], Record], sums: dict[str, float]) -> Record:
+        """The record of a sweep, the metric in it."""
+        return measure(sums) | {str(self.judge.metric): self.judge.value(self.session.factors[1])}
+
+    def stop(self, record: Record) -> bool:
+        """Called after a sweep: remembers the best, and says whether the rest is not worth waiting for."""
+        self.values.append(record[str(self.judge.metric)])
+        best = int(np.argmax(self.values))
+        if best == len(self.values) - 1:
+            self.rows = [rows.copy() for rows in self.session.factors]
+        return len(self.values) - 1 - best >= self.judge.patience
+
+    def best_sweep(self, engine: Any, solver: Solver, outcome: Outcome, measured: Callable[..., Record]) -> Any:
+        """A session whose rows are those of the best sweep, users solved, and what the loop did; else as it ended."""
+        if not self.rows or int(np.argmax(self.values)) == len(self.values) - 1:
+            return self.session, outcome
+        session = engine.open(self.session.problem, self.rows, solver)
+        objective = measured(session, session.half_step(0, evaluate=True))["objective"]
+        return session, Outcome(outcome.history, objective, outcome.converged, outcome.interrupted)
+
+
+def _over(validation: Any, given: CellsHere) -> Any:
+    """Validation cells as CSR over the users and items of the fit."""
+    if not is_frame(validation) and not hasattr(validation, "item_ids"):
+        cells = sp.csr_array(validation)
+        if cells.shape != given.cells.shape:
+            raise ValueError(
+                f"validation has shape {cells.shape}; X has {given.cells.shape}. Give cells over the same users and "
+                "items, or a frame of ids."
+            )
+        return cells
+    table = read_table(validation)
+    found = [mine.find(index.ids) for mine, index in zip(given.ids, table.ids, strict=True)]
+    cells = table.cells.to_csr().tocoo()
+    rows, columns = found[0][cells.row], found[1][cells.col]
+    known = (rows >= 0) & (columns >= 0)
+    return sp.csr_array((cells.data[known], (rows[known], columns[known])), shape=given.cells.shape)
