@@ -1,8 +1,9 @@
-"""Many sites, one model; no prediction, label or instance factor leaves its site.
+"""Many sites, one model: sites send sums over their instances, and the centre makes the next round from the totals.
 
 A round: every site calls `accumulate` on a copy of the model with its own data and sends back sums; `merge` adds them
 up and takes the model one sweep further. What travels is a d x d matrix for each classifier, and the gradient and
 curvature of the aggregator. Sums over sites are sums over all instances, so the result is that of `fit` on all of them.
+Plain sums of few instances give them away: docs/federated.md says what, and `sealed` keeps all but the total secret.
 """
 
 from __future__ import annotations
@@ -28,19 +29,24 @@ from halfstep.ensemble.fusion import Fusion
 from halfstep.ensemble.inputs import InstanceRows, read_rows
 from halfstep.ensemble.parts import SiteSums, best_classifiers
 from halfstep.ensemble.predictions import expit
+from halfstep.ensemble.sealed import SealedSums, Site
 from halfstep.ensemble.settings import EnsembleSettings
 from halfstep.ensemble.start import StartSums
 from halfstep.ensemble.table import PredictionTable, make_table, make_weights
+from halfstep.errors import check_number
 
 LONGEST_STEP = 2.0  # of an aggregator coefficient in one round: far from the optimum Newton may overshoot
 SETTLED = 1e-9
+MOST_STEPS = 20  # of the aggregator: under noise it never settles
+LEAST_INSTANCES = 20
+"""Of a site, and of each classifier there; half as many labels. Sums over one instance are that instance."""
 
 
 @dataclass(frozen=True, eq=False)
 class FederatedRound:
     """A federated fit under way: what the centre sends to its sites. labels (2,) : how many there are of each class.
 
-    `swept`: classifiers have settled, and the aggregator is still learning.
+    `swept`: classifiers have settled, and the aggregator is still learning, for so many `steps`.
     """
 
     factors: EnsembleFactors
@@ -50,14 +56,53 @@ class FederatedRound:
     history: tuple[Record, ...] = ()
     sweep: int = 0
     swept: bool = False
+    steps: int = 0
 
 
-def site_sums(settings: EnsembleSettings, state: FederatedRound | None, P: Any, y: ArrayLike) -> SiteSums:
+def site_sums(
+    settings: EnsembleSettings,
+    state: FederatedRound | None,
+    P: Any,
+    y: ArrayLike,
+    least: int = LEAST_INSTANCES,
+    site: Site | None = None,
+) -> SiteSums | SealedSums:
     """See `CFEnsemble.accumulate`; state : None in the first round."""
     _check(settings)
     rows = read_rows(P, y)
     if rows.n_channels != 1 or rows.classes.tolist() != [0, 1]:
         raise ValueError("a federated fit has the classes 0 and 1, so that every site names them alike")
+    _check_size(rows, least)
+    sums = _sums(settings, state, rows)
+    if site is None:
+        return sums
+    single = (InstanceRows(rows.P[i : i + 1], rows.y[i : i + 1], rows.classes, 1) for i in range(rows.n))
+    return site.seal(sums, lambda: [_sums(settings, state, each) for each in single])
+
+
+def _check_size(rows: InstanceRows, least: int) -> None:
+    """Refuse what would be a sum over few: of instances, of labels, or of the predictions of a classifier."""
+    check_number("least", least, at_least=1, whole=True)
+    cells, labels = (~np.isnan(rows.P)).sum(axis=0), np.count_nonzero(rows.y >= 0)
+    few = np.flatnonzero((cells > 0) & (cells < least))
+    advice = "join it with another site, or lower least= knowing what docs/federated.md says of it"
+    if rows.n < least:
+        raise ValueError(
+            f"the site has {rows.n} instances, and sums over fewer than least={least} tell of them; {advice}"
+        )
+    if 0 < labels < least / 2:
+        raise ValueError(
+            f"the site has {labels} labels, and sums over fewer than half of least={least} tell them; leave them out, "
+            f"or {advice}"
+        )
+    if len(few):
+        raise ValueError(
+            f"classifier {few[0]} has {cells[few[0]]} predictions at the site, and sums over fewer than least={least} "
+            f"tell of them; leave them out (NaN), or {advice}"
+        )
+
+
+def _sums(settings: EnsembleSettings, state: FederatedRound | None, rows: InstanceRows) -> SiteSums:
     table = make_table(rows.P, settings.scale, settings.weights_of_cells(rows.P.shape, 1), rows.y, settings.number)
     if state is None:
         start = StartSums.of(table, _columns(settings, table.shape[1]), rows.channel)
@@ -69,11 +114,13 @@ def site_sums(settings: EnsembleSettings, state: FederatedRound | None, P: Any, 
 
 
 def next_round(
-    settings: EnsembleSettings, state: FederatedRound | None, sites: Sequence[SiteSums]
+    settings: EnsembleSettings, state: FederatedRound | None, sites: Sequence[SiteSums | SealedSums]
 ) -> FederatedRound | EnsembleFit:
     """The next round from the sums of all sites, or the finished fit; see `CFEnsemble.merge`."""
     _check(settings)
-    total = reduce(add, sites)
+    if len({type(each) for each in sites}) != 1:
+        raise ValueError("merge takes the sums of every site, all of them plain or all of them sealed")
+    total: SiteSums = reduce(add, sites).opened()
     wanted = "start" if state is None else "sweep"
     if total.stage != wanted:
         raise ValueError(f"the sites answered {total.stage!r}, but this round is {wanted!r}; send them the new model")
@@ -115,7 +162,9 @@ def _advance(settings: EnsembleSettings, state: FederatedRound, sums: dict[str, 
     state = replace(state, history=history, swept=swept)
     if swept:
         fusion, step = _stepped(state.fusion, sums)
-        return _finished(settings, state, fusion, sums) if step <= SETTLED else replace(state, fusion=fusion)
+        if step <= SETTLED or state.steps >= MOST_STEPS:
+            return _finished(settings, state, fusion, sums)
+        return replace(state, fusion=fusion, steps=state.steps + 1)
     V[:, start:stop] = best_classifiers(sums["rows"].matrices, sums["rows"].vectors, settings.reg)
     return replace(state, factors=replace(factors, classifier_factors=V), sweep=state.sweep + 1)
 

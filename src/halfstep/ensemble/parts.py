@@ -61,6 +61,10 @@ class SiteSums:
             )
         return SiteSums(self.stage, {name: value + other.sums[name] for name, value in self.sums.items()})
 
+    def opened(self) -> SiteSums:
+        """Itself: plain sums hide nothing."""
+        return self
+
 
 class RowsElsewhere(Protocol):
     """Rows, none of them labelled, that take part in a factorisation without their values being seen."""
