@@ -1,4 +1,4 @@
-"""`python benchmarks/ensemble [pools | research | estimators] ...`; each command says with --help what it takes."""
+"""`python benchmarks/ensemble [pools | research | estimators | shift] ...`; each says with --help what it takes."""
 
 import importlib
 import sys
@@ -6,11 +6,8 @@ from pathlib import Path
 
 sys.path[0] = str(Path(__file__).parents[1])  # this folder is the package `ensemble`, in worker processes too
 
-MODULES = {
-    "pools": "data",
-    "research": "research",
-    "estimators": "estimators",
-}  # of the commands; without one, the grid is measured
+# of the commands; without one, the grid is measured
+MODULES = {"pools": "data", "research": "research", "estimators": "estimators", "shift": "shift"}
 
 if __name__ == "__main__":
     asked = sys.argv[1:]

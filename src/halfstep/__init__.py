@@ -16,6 +16,7 @@ __all__ = [
     "EASE",
     "ItemGraph",
     "PLQMF",
+    "Shift",
     "WALS",
     "__version__",
     "baselines",
@@ -35,7 +36,7 @@ __all__ = [
 if TYPE_CHECKING:
     from halfstep import baselines, datasets, engine, evaluate, losses, metrics, weighting, weights
     from halfstep.config import show_config
-    from halfstep.ensemble import CFEnsemble, CFEnsembleCV, FusionClassifier, out_of_fold
+    from halfstep.ensemble import CFEnsemble, CFEnsembleCV, FusionClassifier, Shift, out_of_fold
     from halfstep.kinds import load
     from halfstep.models.bayes import BayesMF
     from halfstep.models.blend import Blend
@@ -53,6 +54,7 @@ else:
         "EASE": "halfstep.models.ease",
         "ItemGraph": "halfstep.models.item_graph",
         "PLQMF": "halfstep.models.plqmf",
+        "Shift": "halfstep.ensemble",
         "WALS": "halfstep.models.wals",
         "load": "halfstep.kinds",
         "out_of_fold": "halfstep.ensemble",

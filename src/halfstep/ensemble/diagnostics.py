@@ -24,7 +24,7 @@ class Diagnostics:
     classifier_similarity (m, m) : cosine of the shared factors, 0 where a classifier has none.
     classifier_weights (m,) : what a classifier's log odds count in the answer; see `classifier_weights`.
     difficulty (n,) : length of the instance's shared factors; long means unusual.
-    novelty (n,) : share of an instance that the factors cannot reconstruct.
+    novelty (n,) : how far an instance is from what was fitted, 0 to 1, about one half as usual.
     convergence : for each term of the loss ("total", "reconstruction", "supervised", "penalty") its value by sweep.
     calibration : ten bins of predicted probability over labelled instances (and, with k > 2, over their classes):
         "predicted" and "observed" means and "count" of each bin that is not empty. The aggregator has seen these

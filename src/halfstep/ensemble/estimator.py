@@ -26,12 +26,13 @@ from halfstep.engine.here import LocalEngine
 from halfstep.engine.instances import answered
 from halfstep.ensemble.answers import METHODS, array_answer, frame_answers, own_answer
 from halfstep.ensemble.diagnostics import Diagnostics, classifier_weights, diagnose
-from halfstep.ensemble.federated import FederatedRound, next_round, site_sums
+from halfstep.ensemble.federated import LEAST_INSTANCES, FederatedRound, next_round, site_sums
 from halfstep.ensemble.fit import EnsembleFit
 from halfstep.ensemble.lifecycle import PARTIAL_SWEEPS, continued, query, with_classifiers
 from halfstep.ensemble.naming import answer_frame
 from halfstep.ensemble.parts import SiteSums
 from halfstep.ensemble.reading import EnsembleReader, GivenInstances
+from halfstep.ensemble.sealed import SealedSums, Site
 from halfstep.ensemble.settings import EnsembleSettings
 from halfstep.ensemble.storing import load_fit, save_fit
 from halfstep.figures.shown import ShownEnsemble
@@ -95,7 +96,8 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
     feature_names_in_, instance_ids_ : columns of the frame and ids of the instances, where there were any.
     classifier_factors_ (m, d), instance_factors_ (n * channels, d) : see `columns.LatentColumns` for the columns.
     classifier_weights_ (m,) : what each classifier's score counts in the aggregator, where that is linear.
-    novelty_ (n,), routed_ (n,) : share of each instance that the factors cannot reconstruct; who went to the stacker.
+    novelty_ (n,), routed_ (n,) : how far each instance is from what was fitted, 0 to 1, about one half as usual; who
+        went to the stacker.
     diagnostics_ : see `diagnostics.Diagnostics`.
     frame_columns_ : after a fit on a cluster, the names of its "predictions" and "features". What is said above of
         instances is about the labelled ones then.
@@ -217,18 +219,24 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
 
     # ------------------------------------------------------------------ many sites
 
-    def accumulate(self, P: Any, y: ArrayLike) -> SiteSums:
+    def accumulate(
+        self, P: Any, y: ArrayLike, *, least: int = LEAST_INSTANCES, site: Site | None = None
+    ) -> SiteSums | SealedSums:
         """Sums over this site's instances for the present round of a federated fit.
 
         P : (n, m) predictions, NaN where missing; y : (n,) 0 or 1, NaN where unlabelled. Needs solver="als" or rho=1, a
         number as shrinkage, aggregator="weighted" or "mean", calibrate=False, and confidences that look at one instance
         at a time.
+        least : instances of a site, predictions of a classifier there, and twice the labels, below which sums are
+            refused, for they would tell of single instances.
+        site : None sends plain sums, of which docs/federated.md says what they give away; `sealed.Site` masks them, so
+            that only the total of all sites can be read, and may add noise.
         """
         if self.positive not in (None, 1):
             raise ValueError(f"positive={self.positive!r}: a federated fit has the classes 0 and 1; pass 1 - P instead")
-        return site_sums(self._settings(), vars(self).get("federated_"), P, y)
+        return site_sums(self._settings(), vars(self).get("federated_"), P, y, least, site)
 
-    def merge(self, sites: Sequence[SiteSums]) -> bool:
+    def merge(self, sites: Sequence[SiteSums | SealedSums]) -> bool:
         """Take the sums of all sites one round further; True when the model is finished and can predict."""
         found = next_round(self._settings(), vars(self).get("federated_"), sites)
         if isinstance(found, FederatedRound):
@@ -257,7 +265,7 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
         return self._answered("prediction", P, features, tasks)
 
     def novelty(self, P: Any = None, *, features: ArrayLike | None = None) -> Floats:
-        """(n,) share of each instance that the factors cannot reconstruct."""
+        """(n,) how far each instance is from what was fitted, 0 to 1, about one half as usual."""
         return self._answered("novelty", P, features)
 
     def _answered(self, name: str, P: Any, features: ArrayLike | None, tasks: ArrayLike | None = None) -> NDArray[Any]:

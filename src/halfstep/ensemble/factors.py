@@ -34,10 +34,10 @@ CURVATURE_FLOOR = 1e-3  # of a loss that is no square in a Newton step: a satura
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """(N,) each: weighted squared residuals of a row, the same of its pinned part alone, and its total weight."""
+    """(N,) each: weighted squared residuals of a row, the penalty on its factors, and its total weight."""
 
     left: Floats
-    total: Floats
+    penalty: Floats
     weight: Floats
 
     def noise(self, elsewhere: Iterable[tuple[float, float]] = ()) -> float:
@@ -48,13 +48,15 @@ class Residuals:
         return float(sums[0] / max(sums[1], np.finfo(float).tiny))
 
     def novelty(self, noise: float) -> Floats:
-        """(N,) share of a row that the factors cannot reconstruct: left / (total + noise * weight), 0 to about 1.
+        """(N,) q / (1 + q) with q = (left + penalty) / (noise * weight): how far a row is from what was fitted.
 
-        `total` is what biases of classifiers and features alone leave. `noise`, that of the fitted rows, keeps rows
-        that say little from looking novel. A row without cells has novelty 1.
+        left + penalty is the Mahalanobis distance of the row's cells under the factorisation, in noise and in factors;
+        missing cells are in no sum. `noise` is that of the fitted rows, so q is absolute: about 1 for a row like them,
+        novelty about one half. A row without cells has novelty 1.
         """
-        whole = np.maximum(self.total + noise * self.weight, np.finfo(float).tiny)
-        return np.where(self.weight > 0, self.left / whole, 1.0)
+        distance = self.left + self.penalty
+        whole = np.maximum(distance + noise * self.weight, np.finfo(float).tiny)
+        return np.where(self.weight > 0, distance / whole, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,10 +250,9 @@ class EnsembleFactors:
     def residuals(self) -> Residuals:
         """What the factors leave of each row, in the units of scores."""
         N = len(self.row_factors)
-        left, total, weight = np.zeros(N), np.zeros(N), np.zeros(N)
+        left, penalty, weight = np.zeros(N), np.zeros(N), np.zeros(N)
         V = self.classifier_factors.astype(np.float64)
         start, stop = self.columns.row_free
-        pins = np.r_[:start, stop : self.columns.width]
         ones = np.ones(len(V))
         for rows in self.chunks():
             U = self.row_factors[rows].astype(np.float64)
@@ -260,9 +261,8 @@ class EnsembleFactors:
             w = np.broadcast_to(self.table.weights, self.table.shape)[rows].astype(np.float64)
             if missing.any():
                 w, targets = np.where(missing, 0.0, w), np.where(missing, 0.0, targets)
-            pinned = targets - U[:, pins] @ V[:, pins].T
-            gap = pinned - U[:, start:stop] @ V[:, start:stop].T
+            gap = targets - U @ V.T
             left[rows] = np.einsum("ij,ij,ij->i", w, gap, gap)
-            total[rows] = np.einsum("ij,ij,ij->i", w, pinned, pinned)
+            penalty[rows] = self.reg * (U[:, start:stop] ** 2).sum(axis=1)
             weight[rows] = w @ ones
-        return Residuals(left, total, weight)
+        return Residuals(left, penalty, weight)

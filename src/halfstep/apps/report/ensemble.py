@@ -44,7 +44,7 @@ ONE_FACTORISATION = Words(
     "labelled instances, whose labels the aggregator has seen",
     "Length of the vector: long means unusual.",
     "No instance was routed elsewhere; `route='auto'` sends novel ones to shrunken stacking.",
-    "share that the factors cannot reconstruct",
+    "distance from what was fitted, one half: as usual",
     lambda known: None if known.P is None else weight_spread(known.model, known.P, known.y),
 )
 SHOWN = 200
