@@ -20,6 +20,7 @@ __all__ = [
     "WALS",
     "__version__",
     "baselines",
+    "cross_validate",
     "datasets",
     "engine",
     "evaluate",
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from halfstep import baselines, datasets, engine, evaluate, losses, metrics, weighting, weights
     from halfstep.config import show_config
     from halfstep.ensemble import CFEnsemble, CFEnsembleCV, FusionClassifier, Shift, out_of_fold
+    from halfstep.judge import cross_validate
     from halfstep.kinds import load
     from halfstep.models.bayes import BayesMF
     from halfstep.models.blend import Blend
@@ -56,6 +58,7 @@ else:
         "PLQMF": "halfstep.models.plqmf",
         "Shift": "halfstep.ensemble",
         "WALS": "halfstep.models.wals",
+        "cross_validate": "halfstep.judge",
         "load": "halfstep.kinds",
         "out_of_fold": "halfstep.ensemble",
         "show_config": "halfstep.config",

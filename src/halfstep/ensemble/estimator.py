@@ -29,7 +29,7 @@ from halfstep.ensemble.diagnostics import Diagnostics, classifier_weights, diagn
 from halfstep.ensemble.federated import LEAST_INSTANCES, FederatedRound, next_round, site_sums
 from halfstep.ensemble.fit import EnsembleFit
 from halfstep.ensemble.lifecycle import PARTIAL_SWEEPS, continued, query, with_classifiers
-from halfstep.ensemble.naming import answer_frame
+from halfstep.ensemble.naming import answer_frame, labelled_accuracy
 from halfstep.ensemble.parts import SiteSums
 from halfstep.ensemble.reading import EnsembleReader, GivenInstances
 from halfstep.ensemble.sealed import SealedSums, Site
@@ -263,6 +263,10 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
     ) -> NDArray[Any]:
         """(n,) the most probable label of each instance."""
         return self._answered("prediction", P, features, tasks)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy on the labelled instances of X; NaN, None and -1 are no labels."""
+        return labelled_accuracy(self.predict(X), self.classes_, y, sample_weight)
 
     def novelty(self, P: Any = None, *, features: ArrayLike | None = None) -> Floats:
         """(n,) how far each instance is from what was fitted, 0 to 1, about one half as usual."""

@@ -73,8 +73,7 @@ class Naming:
 
     def called(self, P: Any, ids: Any = None) -> Index:
         """What further instances are called."""
-        given = self._named(P, ids)
-        return _index(given.ids, _length(given.P))
+        return row_index(self._named(P, ids))
 
     def more(self, P: Any, n_channels: int) -> tuple[InstanceRows, list[str] | None]:
         """Further classifiers of the fitted instances, and what they are called."""
@@ -172,7 +171,7 @@ def read_named(
     if told and known is None:
         known = vote_classes(P, y)
     given = name_votes(P, ids, known) if told and known is not None else name_predictions(P, ids)
-    index = _index(given.ids, _length(given.P))
+    index = row_index(given)
     y = labels_in_order(y, index, getattr(P, "index", None))
     rows = read_rows(given.P, y, classes=known if given.classes is None else given.classes)
     naming = Naming(index, given.names, given.classes, _turned(rows, given, positive), known if told else None)
@@ -255,9 +254,31 @@ def codes_of(classes: NDArray[Any], y: Any, index: Index) -> Codes:
     return code_labels(labels_in_order(y, index), len(index), classes)
 
 
+def labelled_accuracy(answers: NDArray[Any], classes: NDArray[Any], y: Any, weights: Any = None) -> float:
+    """The share of labelled instances that are answered rightly; unlabelled ones are left out."""
+    codes = codes_of(classes, y, Index.range(len(answers), INSTANCE))
+    known = codes >= 0
+    if not known.any():
+        raise ValueError("y has no label to judge by; NaN, None and -1 mean unlabelled")
+    right = answers[known] == classes[codes[known]]
+    return float(np.average(right, weights=None if weights is None else np.asarray(weights)[known]))
+
+
 def _length(P: Any) -> int:
     lists = isinstance(P, list | tuple) and len(P) and all(isinstance(part, np.ndarray) for part in P)
     return len(P[0]) if lists else len(P) if hasattr(P, "__len__") else 0
+
+
+def row_index(given: NamedPredictions) -> Index:
+    """What instances are called."""
+    return _index(given.ids, _length(given.P))
+
+
+def instance_index(P: Any) -> Index:
+    """What the instances of P are called, whatever it holds of them."""
+    parts = list(P.values()) if isinstance(P, Mapping) else P if isinstance(P, list | tuple) else [P]
+    first = parts[0] if len(parts) and (hasattr(parts[0], "__array__") or hasattr(parts[0], "columns")) else P
+    return _index(frame_index(first), len(first))
 
 
 def _index(ids: Any, n: int) -> Index:

@@ -3,6 +3,7 @@
 Knows rankers and predictors by their contracts, splits and metrics. Must not know any estimator but the baselines.
 """
 
+from halfstep.judge.fusion import FUSION_METRICS, CrossValidation, LabelledFolds, cross_validate, labelled_scorer
 from halfstep.judge.rankings import METRICS, PROTOCOLS, Ranker
 from halfstep.judge.rating_metrics import RATING_METRICS
 from halfstep.judge.rating_splits import (
@@ -18,18 +19,23 @@ from halfstep.judge.run import evaluate
 from halfstep.judge.splits import Split, leave_k_out, strong_generalisation, time_split
 
 __all__ = [
+    "FUSION_METRICS",
     "METRICS",
     "PROTOCOLS",
     "RATING_METRICS",
     "RATING_PROTOCOLS",
     "Comparison",
+    "CrossValidation",
     "Estimate",
+    "LabelledFolds",
     "Predictor",
     "Ranker",
     "RatingSplit",
     "Result",
     "Split",
+    "cross_validate",
     "evaluate",
+    "labelled_scorer",
     "leave_k_out",
     "random_ratings",
     "ratings_by_time",

@@ -32,7 +32,7 @@ from halfstep.ensemble.family.settings import FamilySettings
 from halfstep.ensemble.family.storing import from_file, to_file
 from halfstep.ensemble.family.views import LINKS, PredictedRows
 from halfstep.ensemble.inputs import InstanceRows
-from halfstep.ensemble.naming import INSTANCE, Naming, answer_frame, read_named
+from halfstep.ensemble.naming import INSTANCE, Naming, answer_frame, labelled_accuracy, read_named
 from halfstep.ensemble.predictions import CLIP
 from halfstep.figures.shown import ShownAverage
 
@@ -159,6 +159,10 @@ class CFEnsembleCV(ClassifierMixin, ShownAverage):
         """(n,) the most probable label of each instance."""
         labels: NDArray[Any] = self.classes_[self.predict_proba(P).argmax(axis=1)]
         return labels
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy on the labelled instances of X; NaN, None and -1 are no labels."""
+        return labelled_accuracy(self.predict(X), self.classes_, y, sample_weight)
 
     def uncertainty(self, P: Any = None) -> Floats:
         """(n,) the standard deviation of an instance's probability: members disagree, and each knows little of it.
