@@ -5,6 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from halfstep import CFEnsemble
+from halfstep.data.datasets.generated import make_predictions
 from halfstep.ensemble import confidence as weights
 from halfstep.ensemble.confidence import (
     Agreement,
@@ -230,3 +232,20 @@ def test_a_user_may_name_what_labels_change():
     assert not Doubled().row_local
     assert Doubled().without_labels() is Doubled.unlabelled
     assert LabelAware("calibration").without_labels() == Calibration()
+
+
+def test_learned_confidences_are_the_same_for_fitted_and_new_rows():
+    """New rows took the mean weight of their classifier: answers differed by up to .59."""
+    P, y, _ = make_predictions(300, 8, missing=0.3, labels=0.3, random_state=3)
+    for more in ({}, {"solver": "als"}, {"link": "identity"}):
+        model = CFEnsemble(confidence="reliability", max_iter=5, dtype="float64", **more).fit(P, y)
+        free = np.isnan(y) & ~np.isnan(P).all(axis=1)
+        np.testing.assert_allclose(model.predict_proba(P[free]), model.predict_proba()[free], atol=1e-6)
+
+
+def test_labels_without_predictions_are_refused():
+    """It died with an AttributeError: nothing had been learned."""
+    P, _, truth = make_predictions(40, 5, random_state=0)
+    P[:10] = np.nan
+    with pytest.raises(ValueError, match=r"learns from labelled instances that have predictions"):
+        CFEnsemble().fit(P, np.where(np.arange(40) < 10, truth, np.nan))

@@ -20,7 +20,7 @@ KNOWN = ~np.isnan(Y)
 class Spy:
     """Remembers what it was shown, and answers with the mean."""
 
-    shown: list = []
+    shown = None
 
     def __init__(self, note=""):
         self.note = note

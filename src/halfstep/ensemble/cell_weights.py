@@ -63,6 +63,11 @@ class CellWeights(ABC):
         """Whether unlabelled rows have one weight for each classifier, found from labelled rows alone."""
         return False
 
+    @property
+    def learned(self) -> bool:
+        """Whether weights of an unlabelled row follow from that row and the labelled ones: new rows get theirs so."""
+        return False
+
     def without_labels(self) -> CellWeights:
         """The weights an instance would have if it had no label.
 

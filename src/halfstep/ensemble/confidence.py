@@ -150,6 +150,7 @@ class Reliability(CellWeights):
     C: float = 1.0
     seed: int = 0
     row_local = False
+    learned = True
 
     def __post_init__(self) -> None:
         if self.n_splits < 2:

@@ -89,12 +89,23 @@ class EnsembleFactors:
 
     # ------------------------------------------------------------------ other rows
 
-    def fold_in(self, P: Floats, channel: Codes, features: Floats | None) -> EnsembleFactors:
-        """New rows against the same classifiers, by the row kernel of the fit. P (N', m); features (N', q) or None."""
+    def fold_in(
+        self, P: Floats, channel: Codes, features: Floats | None, labels: Codes | None = None
+    ) -> EnsembleFactors:
+        """New rows against the same classifiers, by the row kernel of the fit. P (N', m); features (N', q) or None.
+
+        labels (N,) : of the fitted rows, where a confidence was learned from them.
+        """
         dtype = self.classifier_factors.dtype
         weights: Any
         if self.confidence.row_local:
             weights = make_weights(P, self.confidence, np.full(len(P), -1), dtype.type, self.scale.weight)
+        elif self.confidence.learned and labels is not None and (labels >= 0).any():
+            known = np.flatnonzero(labels >= 0)
+            told = np.vstack([self.predictions(known), self.scale.seen(P)])
+            y = np.append(labels[known], np.full(len(P), -1))
+            found = make_weights(told, self.confidence, y, dtype.type, self.scale.weight)
+            weights = found[len(known) :] if isinstance(found, np.ndarray) else found
         else:
             weights = np.where(np.isnan(P), 0, self.scale.weight * self.mean_weights).astype(dtype)
         new = self.with_rows(PredictionTable(self.scale.target(P).astype(dtype), weights), channel, features)

@@ -122,7 +122,10 @@ class EnsembleFit(FittedInstances):
         """Rows of new instances against the fitted classifiers."""
         rows, _ = self.naming.rows(P, len(self.factors.classifier_factors), self.n_channels)
         side = more_features(self.features, features, rows.n)
-        return self.factors.fold_in(rows.P, rows.channel, None if side is None else side.by_row(self.n_channels))
+        labels = expand_labels(self.labels, self.n_channels)
+        return self.factors.fold_in(
+            rows.P, rows.channel, None if side is None else side.by_row(self.n_channels), labels
+        )
 
     def answer(self, factors: EnsembleFactors, novelty: Floats, tasks: ArrayLike | None) -> Floats:
         """(n, classes) probabilities of the instances of `factors`; novelty (n,)."""
@@ -153,6 +156,8 @@ def factorise(
     scale, dtype, seed, k = settings.scale, settings.number, settings.seed, columns.n_channels
     confidence = settings.weights_of_cells(P.shape, k)
     plain = confidence.without_labels()
+    if plain.learned:
+        P = scale.seen(P)  # what is left of predictions after the fit, from which new rows learn theirs
     row_labels, channel = expand_labels(known.labels, k), np.tile(np.arange(k), len(known.labels))
     table = make_table(P, scale, confidence, row_labels, dtype)
     labelled = np.flatnonzero((row_labels >= 0) & ~np.isnan(P).all(axis=1))

@@ -57,6 +57,10 @@ class CellScale:
         """The predictions behind targets, clipped as they were."""
         return self.probability(self.log_odds(targets))
 
+    def seen(self, P: Floats) -> Floats:
+        """Predictions as they can be read back from their targets."""
+        return self.prediction(self.target(P))
+
     def probability(self, log_odds: Floats) -> Floats:
         return np.asarray(expit(log_odds))
 

@@ -148,7 +148,9 @@ class EnsembleSettings:
 
 def check_labels(rows: InstanceRows, depth: int) -> None:
     """Refuse labels of which a class has none; warn, `depth` calls above, where there are too few to learn from."""
+    told = (~np.isnan(rows.P).all(axis=1)).reshape(rows.n, -1).all(axis=1)
     counts = np.bincount(rows.y[rows.y >= 0], minlength=len(rows.classes))
+    useful = np.bincount(rows.y[(rows.y >= 0) & told], minlength=len(rows.classes))
     have = dict(zip(rows.classes.tolist(), counts.tolist(), strict=True))
     if not counts.any():
         warnings.warn(
@@ -161,6 +163,12 @@ def check_labels(rows: InstanceRows, depth: int) -> None:
         raise ValueError(
             f"CFEnsemble learns from labels of every class, but y has labelled instances {have}; label at least one of "
             "each class, or none for an unsupervised fit"
+        )
+    elif useful.min() == 0:
+        seen = dict(zip(rows.classes.tolist(), useful.tolist(), strict=True))
+        raise ValueError(
+            f"CFEnsemble learns from labelled instances that have predictions, of every class; y has {have}, and "
+            f"with predictions {seen}. Label instances of which some classifier says something"
         )
     elif counts.min() < 2:
         warnings.warn(
