@@ -1,5 +1,6 @@
 """CFEnsemble as people use it: knobs, shapes, labels, scikit-learn, bad input, files."""
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -458,3 +459,29 @@ def test_empty_rows_empty_columns_and_constant_classifiers_give_finite_answers()
 def test_all_predictions_equal():
     model = CFEnsemble().fit(np.full((10, 3), 0.5), [0, 1] * 5)
     assert_allclose(model.predict_proba(), 0.5, atol=1e-6)
+
+
+def test_the_loss_may_be_a_sum_as_the_documents_write_it():
+    P, y, _ = make_predictions(120, 6, labels=0.3, random_state=0)
+    model = CFEnsemble(scaling="sum", rho=0.6, rank=2, max_iter=4, dtype="float64", class_weight=None).fit(P, y)
+    mean = CFEnsemble(scaling="mean", rho=0.6, rank=2, max_iter=4, dtype="float64", class_weight=None).fit(P, y)
+    last = model.history_[-1]
+    assert last["total"] == pytest.approx(last["reconstruction"] + last["supervised"] + last["penalty"])
+    falls = [record["total"] for record in model.history_]
+    assert all(after <= before * (1 + 1e-9) for before, after in itertools.pairwise(falls))
+    cells, labels = (~np.isnan(P)).sum(), (~np.isnan(y)).sum()
+    # The same loss up to a factor where rho / S : (1 - rho) / L is the ratio of the other scaling.
+    rho = 0.6 * cells / (0.6 * cells + 0.4 * labels)
+    same = CFEnsemble(scaling="mean", rho=rho, rank=2, max_iter=4, dtype="float64", class_weight=None).fit(P, y)
+    np.testing.assert_allclose(model.predict_proba(), same.predict_proba(), atol=1e-9)
+    assert np.abs(model.predict_proba() - mean.predict_proba()).max() > 1e-6
+
+
+def test_the_lowest_of_several_starts_is_kept():
+    P, y, _ = make_predictions(120, 6, labels=0.3, random_state=0)
+    settings = {"rank": 3, "max_iter": 4, "init": "random", "dtype": "float64"}
+    single = [CFEnsemble(**settings, random_state=seed).fit(P, y).history_[-1]["total"] for seed in range(4)]
+    best = CFEnsemble(**settings, random_state=0, n_init=4).fit(P, y).history_[-1]["total"]
+    assert best == pytest.approx(min(single))
+    with pytest.raises(ValueError, match="n_init=0 must be a whole number"):
+        CFEnsemble(n_init=0).fit(P, y)

@@ -88,6 +88,9 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
     dtype : "float32" or "float64" factors.
     positive : the class whose probability P is. Labels that are text need it, unless P has an axis or names of
         classes; of numbers and booleans it is the larger one: 1, True. `classes_` is sorted whatever it is.
+    scaling : "mean" as above, or "sum": rho [sum over cells] + (1 - rho) [sum over labels], undivided, as the source
+        documents write it; labels then count as little beside cells as they are few.
+    n_init : fits from so many starts, the first as `init` says and the others random; the lowest loss is kept.
     engine : where the instances are; None is this machine, `halfstep.engine.spark.SparkEngine` a cluster.
 
     Attributes
@@ -133,6 +136,8 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
     engine: Any = None
     verbose: int = 0
     positive: Any = None
+    scaling: str = "mean"
+    n_init: int = 1
 
     classes_ = FromFit[NDArray[Any]]("classes")
     n_features_in_ = FromFit[int]("n_features_in")

@@ -180,10 +180,10 @@ def factorise(
     supervised = settings.solver == "exact" and 0 < settings.rho < 1 and len(labelled) > 0
     if settings.init != "random" or start is not None or elsewhere:  # rows elsewhere have no numbers to start at
         session.solve_row_side()
-    session.share = (settings.rho if supervised else 1.0) / total
+    session.share = (settings.rho if supervised else 1.0) / settings.size(total)
     if supervised:
         weights = settings.class_weights(known.labels[labelled // k], known.classes)
-        strength = (1 - settings.rho) / settings.rho * total / weights.sum()
+        strength = (1 - settings.rho) / settings.rho * settings.size(total) / settings.size(weights.sum())
         aggregator, truth = settings.aggregator_of_loss(len(V), k), row_labels[labelled].astype(np.float64)
         session.labels = LabelTerm(labelled, truth, weights, strength, aggregator, fixed=settings.is_mean)
         session.labels.update(factors)

@@ -6,14 +6,15 @@ Knows classifiers, labels and their columns; an engine hands over the instances.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfstep.core.arrays import Floats
+from halfstep.core.loop import Outcome
 from halfstep.data.ids import Index
 from halfstep.ensemble import confidence as cell_weights
 from halfstep.ensemble.columns import LatentColumns
@@ -50,15 +51,28 @@ class GivenInstances:
     elsewhere: tuple[DistributedRows, ...] = ()
     prepare: Callable[[CombinedSession], object] | None = None
 
+    def _run(self, settings: EnsembleSettings) -> tuple[EnsembleFactors, Outcome]:
+        return factorise(settings, self.known, self.P, self.columns, elsewhere=self.elsewhere, prepare=self.prepare)
+
+    def _starts(self, settings: EnsembleSettings) -> Iterator[EnsembleSettings]:
+        """The start that `init` says, then random ones."""
+        if settings.n_init > 1 and self.elsewhere:
+            raise ValueError(f"n_init={settings.n_init} is for fits on one machine; rows elsewhere have one start")
+        yield settings
+        for number in range(1, settings.n_init):
+            yield replace(settings, init="random", random_state=settings.seed + number)
+
     def fit(self, settings: EnsembleSettings) -> EnsembleFit:
         try:
-            factors, outcome = factorise(
-                settings, self.known, self.P, self.columns, elsewhere=self.elsewhere, prepare=self.prepare
-            )
+            factors, outcome = min((self._run(each) for each in self._starts(settings)), key=_lowest)
             return learn(settings, self.known, factors, outcome, self.elsewhere)
         finally:
             for part in self.elsewhere:
                 part.close()
+
+
+def _lowest(found: tuple[EnsembleFactors, Outcome]) -> float:
+    return found[1].objective
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,9 +19,10 @@ from halfstep.ensemble.inputs import InstanceRows, class_weights
 from halfstep.ensemble.predictions import PredictionWarning
 from halfstep.ensemble.scale import CellScale, make_scale
 from halfstep.ensemble.start import INITS
-from halfstep.errors import one_of
+from halfstep.errors import check_number, one_of
 
 SOLVERS = ("exact", "als")
+SCALINGS = ("mean", "sum")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +57,8 @@ class EnsembleSettings:
     callbacks: Sequence[Callback]
     verbose: int
     positive: Any = None
+    scaling: str = "mean"
+    n_init: int = 1
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> EnsembleSettings:
@@ -66,6 +69,8 @@ class EnsembleSettings:
         _ = self.scale
         one_of("init", self.init, INITS)
         one_of("on", self.on, FORMS)
+        one_of("scaling", self.scaling, SCALINGS)
+        check_number("n_init", self.n_init, at_least=1, whole=True)
         one_of("route", self.route, (None, "auto"))
         one_of("dtype", self.dtype, ("float32", "float64"))
         make_aggregator(self.aggregator, self.shrinkage, False)
@@ -140,6 +145,10 @@ class EnsembleSettings:
     def predicting_aggregator(self, name: str | None = None) -> Aggregator:
         """The one that answers, with nothing learned; `name` in place of the parameter."""
         return make_aggregator(name or self.aggregator, self.shrinkage, self.scale.in_probabilities)
+
+    def size(self, total: float) -> float:
+        """What a sum over such a total of weights is divided by in the loss."""
+        return 1.0 if self.scaling == "sum" else total
 
     @property
     def is_mean(self) -> bool:
