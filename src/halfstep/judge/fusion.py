@@ -18,7 +18,7 @@ from halfstep.core.arrays import Codes, Floats
 from halfstep.core.initial import seed_from
 from halfstep.ensemble import baselines
 from halfstep.ensemble.inputs import MAX_CLASSES, make_folds
-from halfstep.ensemble.naming import auc, codes_of, labels_in_order, name_predictions, read_named, row_index
+from halfstep.ensemble.naming import auc, codes_of, instance_index, labels_in_order, read_named
 from halfstep.ensemble.predictions import PredictionWarning, read_labels
 from halfstep.errors import check_number, one_of
 
@@ -139,7 +139,7 @@ def cross_validate(
     check_number("repeats", repeats, at_least=1, whole=True)
     for rival in rivals:
         one_of("rivals", rival, baselines.__all__)
-    index = row_index(name_predictions(P, None))
+    index = instance_index(P)
     labels = labels_in_order(y, index, getattr(P, "index", None))
     codes, classes = read_labels(labels, len(index), max_classes=MAX_CLASSES)
     known = np.flatnonzero(codes >= 0)
@@ -258,7 +258,7 @@ class LabelledFolds:
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
         """(train, test) row numbers; test instances are labelled."""
-        n = len(row_index(name_predictions(X, None)))
+        n = len(instance_index(X))
         codes, classes = read_labels(y, n, max_classes=MAX_CLASSES)
         known = np.flatnonzero(codes >= 0)
         parts = make_folds(codes[known], len(classes), self.n_splits, seed_from(self.random_state))
@@ -281,7 +281,7 @@ def labelled_scorer(metric: str = "log_loss") -> Callable[[Any, Any, Any], float
     judge, more = FUSION_METRICS[metric]
 
     def score(model: Any, P: Any, y: Any) -> float:
-        codes = codes_of(model.classes_, y, row_index(name_predictions(P, None)))
+        codes = codes_of(model.classes_, y, instance_index(P))
         known = codes >= 0
         if not known.any():
             raise ValueError("y has no label to judge by; keep labelled instances in every fold: cv=LabelledFolds()")
