@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import halfstep as hs
-from halfstep.engine.spark import SparkEngine
+from halfstep.engine.spark import SparkEngine, constant
 
 pytestmark = pytest.mark.spark
 SETTINGS = {"rank": 3, "max_iter": 2, "tol": 0.0, "row_tol": 1e-8, "random_state": 2, "dtype": "float64"}
-SAME = SETTINGS | {"C": 1 / 60, "intercept": False}  # what is learned on a cluster comes from cells in another order
+SAME = SETTINGS | {"C": 1 / 60}  # what is learned on a cluster comes from cells in another order
 
 
 @pytest.fixture(scope="module")
@@ -23,20 +23,29 @@ def ratings(pairs):
 
 
 @pytest.mark.parametrize(
-    ("loss", "target", "weight"),
-    [("absolute", "stars", "counts"), ("logistic", "liked", None), ("squared", "stars", None)],
+    ("loss", "target", "weight", "intercept"),
+    [
+        ("huber", "stars", "counts", True),
+        ("logistic", "liked", None, True),
+        ("squared", "stars", None, True),
+        ("absolute", "stars", "counts", False),
+    ],
 )
-def test_equals_the_local_fit(spark, ratings, loss, target, weight):
-    local = hs.PLQMF(**SAME, loss=loss).fit(
+def test_equals_the_local_fit(spark, ratings, loss, target, weight, intercept, monkeypatch):
+    """The intercept too: it is solved in every sweep, from sums where cells are too many to come to the driver."""
+    monkeypatch.setattr(constant, "HERE", 300)
+    options = SAME | {"loss": loss, "intercept": intercept}
+    local = hs.PLQMF(**options).fit(
         ratings[["user", "item"]], ratings[target], None if weight is None else ratings[weight]
     )
     engine = SparkEngine(spark, blocks=2, broadcast_limit=0, split=50)
     frame = spark.createDataFrame(ratings)
-    model = hs.PLQMF(**SAME, loss=loss, engine=engine).fit(frame, target, weight)
+    model = hs.PLQMF(**options, engine=engine).fit(frame, target, weight)
     assert model.history_[-1]["mean_loss"] == pytest.approx(local.history_[-1]["mean_loss"], rel=1e-5)
     assert model.objective_ == pytest.approx(local.objective_, rel=1e-6)
     assert model.user_factors_.columns == ["user", "factors", "bias"]
     here = model.collect()
+    assert here.intercept_ == pytest.approx(local.intercept_, rel=1e-6, abs=1e-8)
     some = ratings[["user", "item"]].iloc[:50]
     np.testing.assert_allclose(here.decision_function(some), local.decision_function(some), atol=1e-3)
     if loss == "logistic":
@@ -44,11 +53,14 @@ def test_equals_the_local_fit(spark, ratings, loss, target, weight):
     assert_same_answers(spark, model, here, ratings, target, weight)
 
 
-def test_defaults_learn_the_penalty_and_start_from_the_best_constant(spark, ratings):
+def test_defaults_learn_the_penalty_and_solve_the_intercept(spark, ratings):
     local = hs.PLQMF(random_state=0).fit(ratings[["user", "item"]], ratings.stars)
     model = hs.PLQMF(random_state=0, engine=SparkEngine(spark, blocks=2)).fit(spark.createDataFrame(ratings), "stars")
     here = model.collect()
-    assert here.intercept_ == pytest.approx(ratings.stars.mean(), rel=1e-6)
+    assert here.intercept_ == pytest.approx(local.intercept_, rel=1e-2)
+    assert here.intercept_ != pytest.approx(ratings.stars.mean(), rel=1e-6)
+    more = np.array([["u3", 70], ["new", 71]], dtype=object)
+    assert here.partial_fit(more, [5.0, 1.0]).user_ids_[-1] == "new"  # the values of pairs came along
     assert model.penalty_.user_bias == pytest.approx(local.penalty_.user_bias, rel=1e-6)
     assert model.penalty_.user == pytest.approx(local.penalty_.user, rel=0.15)  # other random signs
     assert model.objective_ == pytest.approx(local.objective_, rel=0.1)
@@ -99,6 +111,9 @@ def test_targets_are_checked(spark, ratings):
     engine = SparkEngine(spark, blocks=2)
     with pytest.raises(ValueError, match="y=None must name a column of X"):
         hs.PLQMF(engine=engine).fit(frame, None)
+    for loss, why in (("ordinal", "has parameters that are solved"), ("quantiles", "is several fits in one")):
+        with pytest.raises(ValueError, match=f"{why}.*not for SparkEngine; fit it on one machine"):
+            hs.PLQMF(loss=loss, engine=engine).fit(frame, "stars")
     with pytest.raises(ValueError, match=r"Hinge\(\) needs exactly two classes"):
         hs.PLQMF(loss="hinge", engine=engine).fit(frame, "stars")
     missing = frame.selectExpr("user", "item", "nullif(stars, 1.0) as stars")

@@ -91,7 +91,7 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
     coarse : whether targets on a grid, such as whole stars, stand for the interval around them under an absolute or
         quantile loss, which is then averaged over it (`losses.Coarse`), and predictions are on the grid. None: where
         the penalty is learned.
-    intercept : whether mu is fitted; it is zero otherwise. On a cluster it stays where it starts, at the best constant.
+    intercept : whether mu is fitted; it is zero otherwise.
     biases : whether a_u and b_i are fitted; they are zero otherwise.
     nonnegative : factors >= 0; biases stay free.
     max_iter, tol : at most so many sweeps, each users then items; stop when the objective falls by less than tol of

@@ -20,6 +20,7 @@ from halfstep.core.problem import Problem, Side, Solver
 from halfstep.engine.local import gram_matrix, refuse_failed, symmetric_eigen, thread_count
 from halfstep.engine.spark import tasks
 from halfstep.engine.spark.cells import DistributedCells
+from halfstep.engine.spark.constant import ScoredCells, best_lift
 from halfstep.engine.spark.factors import Factors, held, let_go
 from halfstep.engine.spark.moves import Tally, evaluate, kept, kept_twice, keyed, together
 from halfstep.engine.spark.sums import in_order
@@ -50,6 +51,8 @@ class DistributedSession:
         before = own.share(rotated=False) if reads_old and own.kept is None else None
         step = self._step(side, spectrum, evaluate)
         inputs = self._inputs(side, reads_old)
+        if side == 1 and self.problem.constant is not None:
+            step = self._lifted(step, inputs, fixed, before, self.problem.constant)
         new, reports = self._solve(side, step, inputs, fixed, before, reads_old)
         total: Summary = in_order((p, found) for p, found in reports.items() if isinstance(found, Summary))
         if len(own.layout.long):
@@ -174,6 +177,22 @@ class DistributedSession:
         found = dict(solved.collect())
         new.values = np.concatenate([found[block].values for block in range(own.layout.blocks)])
         return new, {p: rows.summary if isinstance(rows, BlockRows) else rows for p, rows in found.items()}
+
+    def _lifted(self, step: Step, inputs: Any, fixed: Any, before: Any, column: int) -> Step:
+        """The half-step whose rows begin with the best constant for the present ones."""
+
+        def run(items: Iterator[Any]) -> Iterator[tuple[int, ScoredCells]]:
+            work = tasks.assemble(
+                items, step, *(None if shared is None else shared.value for shared in (fixed, before))
+            )
+            yield work.partition, ScoredCells(*tasks.score(step, work))
+
+        scored = kept(inputs.mapPartitions(run, preservesPartitioning=True))
+        lift = best_lift(self.problem.loss, scored, len(self.cells))
+        scored.unpersist()
+        long = step.long_own.copy()
+        long[:, column] += self.dtype.type(lift)
+        return replace(step, lift=(column, lift), long_own=long)
 
     def is_broadcast(self, side: int) -> bool:
         """Whether all rows of a side go to every executor: when they are few enough."""

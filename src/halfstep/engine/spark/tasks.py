@@ -126,6 +126,7 @@ class Step:
     long_other: Array
     long_places: Ints  # row numbers of the long rows of the other side
     evaluate: bool
+    lift: tuple[int, float] | None = None  # a column of the own rows, and what is added there before they are solved
 
 
 class Work(NamedTuple):
@@ -182,6 +183,8 @@ def solve(step: Step, work: Work) -> Any:
     spec = side_of(step.spec, work.part, cells.counts)
     old = work.old
     own = np.zeros((cells.shape[0], step.d), step.dtype) if old is None else rotated(old.values, step.own_bases)
+    if step.lift is not None:
+        own[:, step.lift[0]] += step.dtype.type(step.lift[1])
     problem = Problem(cells, (spec, spec), step.loss, step.background)
     rows = problem.rows(0, own, work.other, step.solver, gram=step.gram, spectrum=step.spectrum)
     duals = old.duals if old is not None else None
@@ -235,6 +238,20 @@ def block_of(values: Array, layout: Layout, block: int) -> BlockRows:
     rows = values[layout.starts[block] : layout.starts[block + 1]].copy()
     rows[layout.long_in(block)[1]] = 0
     return BlockRows(rows, Summary())
+
+
+def score(step: Step, work: Work) -> tuple[Array, Array, Array]:
+    """Score, target and weight of the cells of a partition, as its rows are before they are solved."""
+    cells, number = work.cells, step.layout.long_of(work.partition)
+    if number is not None:
+        own = step.long_own[number : number + 1]
+    else:
+        assert work.old is not None
+        own = work.old.values
+    rows = np.repeat(np.arange(cells.shape[0]), cells.counts)
+    z = _core.pair_scores(np.ascontiguousarray(own), work.other, rows, cells.indices.astype(np.int64), n_threads=1)
+    t, w = (np.broadcast_to(np.asarray(v, np.float64), len(rows)).copy() for v in (cells.targets, cells.weights))
+    return np.asarray(z, np.float64), t, w
 
 
 def evaluate_piece(step: Step, work: Work) -> dict[str, float]:
