@@ -29,13 +29,14 @@ __all__ = [
     "metrics",
     "out_of_fold",
     "show_config",
+    "tune",
     "weighting",
     "weights",
 ]
 
 # Type checkers see plain imports. Python imports a name when it is first used, so that `import halfstep` stays quick.
 if TYPE_CHECKING:
-    from halfstep import baselines, datasets, engine, evaluate, losses, metrics, weighting, weights
+    from halfstep import baselines, datasets, engine, evaluate, losses, metrics, tune, weighting, weights
     from halfstep.config import show_config
     from halfstep.ensemble import CFEnsemble, CFEnsembleCV, FusionClassifier, Shift, out_of_fold
     from halfstep.judge import cross_validate

@@ -23,7 +23,7 @@ class EASE(ItemRecommender):
 
     Parameters
     ----------
-    reg : penalty, > 0. Between 10 and 100 little changes; docs/wals.md has the table.
+    reg : penalty, > 0; see docs/recommenders.md for where the default comes from.
     n_threads : None for all cores.
 
     At most 20,000 items: time grows with their cube, memory with their square. `EASE.estimate_memory(n_items)` says how

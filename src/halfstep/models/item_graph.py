@@ -22,8 +22,8 @@ class ItemGraph(ItemRecommender):
     Parameters
     ----------
     a : how little a popular item of the user's says. b : how little a user with many items says. c : how much less an
-        item scores because it is popular; 0 favours popular items, 1 rare ones. The defaults come from the table of
-        docs/wals.md.
+        item scores because it is popular; 0 favours popular items, 1 rare ones. docs/recommenders.md says where
+        the defaults come from.
     neighbours : keep the so many largest s_ij of each item j; None keeps all. Few neighbours save memory and time.
     n_threads : None for all cores. The result has the same bits for any number.
 

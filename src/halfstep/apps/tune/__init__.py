@@ -13,8 +13,10 @@ from typing import Any
 
 from sklearn.utils import check_random_state
 
+from halfstep.apps.tune.found import RecommenderTuning
 from halfstep.apps.tune.rankings import QUALITY, WalsSubject
 from halfstep.apps.tune.ratings import RECIPES, RatingSubject
+from halfstep.apps.tune.recommenders import search_recommenders
 from halfstep.apps.tune.result import Tuning
 from halfstep.apps.tune.space import SPACE
 from halfstep.apps.tune.subject import Subject
@@ -22,7 +24,7 @@ from halfstep.apps.tune.trials import Stop, as_row, n_done, open_study
 from halfstep.data.datasets.ratings import Ratings
 from halfstep.errors import check_number, require
 
-__all__ = ["QUALITY", "RECIPES", "SPACE", "Tuning", "tune"]
+__all__ = ["QUALITY", "RECIPES", "SPACE", "RecommenderTuning", "Tuning", "find_recommender", "tune"]
 
 
 def tune(
@@ -90,3 +92,42 @@ def tune(
             f"none of {len(tuning.trials)} trials finished; allow more time than timeout={timeout}, or a smaller space."
         )
     return tuning
+
+
+def find_recommender(
+    data: Any,
+    seconds: float = 120.0,
+    *,
+    metric: str = "ndcg@20",
+    n_trials: int | None = None,
+    random_state: int = 0,
+    n_threads: int | None = None,
+    on_trial: Callable[[int, float], Any] | None = None,
+) -> RecommenderTuning:
+    """The best recommender for these data, fitted: WALS, ItemGraph, EASE, ItemKNN, Popularity, or a Blend of them.
+
+    A fifth of every user's cells is put aside for the test; of the rest, a fifth is put aside for choosing. Trials go
+    from cheap to dear: closed forms, then WALS at rank 64 under settings that were best for one matrix or another, the
+    better half of them at 128, the better quarter at 256, and so on to 1,024 as sizes and time allow; sweeps end where
+    rankings stop gaining. The best of each kind are blended. What wins on the cells for choosing is fitted to all data.
+
+    data : sparse matrix users x items of weights, or `Interactions`.
+    seconds : no trial is begun that would leave too little of this time to fit the winners again.
+    metric : what is searched for, such as "ndcg@20" or "recall@20".
+    n_trials : at most so many trials. The same data, seed and number of trials give the same answer, unless time ends
+        the search.
+    on_trial : called with (trials done, best value so far) after every trial; a true answer ends the search.
+    """
+    check_number("seconds", seconds, above=0)
+    if n_trials is not None:
+        check_number("n_trials", n_trials, at_least=1, whole=True)
+    check_number("random_state", random_state, at_least=0, whole=True)
+    return search_recommenders(
+        data,
+        seconds=seconds,
+        metric=metric,
+        n_trials=n_trials,
+        random_state=int(random_state),
+        n_threads=n_threads,
+        on_trial=on_trial,
+    )

@@ -1,0 +1,76 @@
+"""`hs.tune(data)`: all recommenders searched, compared on cells that chose nothing, the winner fitted."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import halfstep as hs
+from halfstep.tune import RecommenderTuning, find_recommender
+
+SKILLS = hs.datasets.load_sample_skills()
+
+
+def small(**options):
+    return hs.tune(SKILLS, 600, **{"n_trials": 19, "n_threads": 1} | options)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return small()
+
+
+def test_every_kind_is_tried_and_the_winner_is_fitted_to_all_data(found):
+    assert isinstance(found, RecommenderTuning)
+    assert {trial["model"] for trial in found.trials} == {"Popularity", "ItemGraph", "ItemKNN", "EASE", "WALS"}
+    assert len(found.trials) == 19
+    assert found.model.recommend("Registered nurse", 3).ids.shape == (3,)
+    assert found.winner == max(found.validation, key=found.validation.get)
+    assert set(found.test) == set(found.models)
+    assert type(found.model).__name__ == found.winner
+    assert found.test[found.winner] > found.test["Popularity"]
+
+
+def test_the_same_seed_and_trials_give_the_same_winner(found):
+    again = small()
+    assert again.winner == found.winner
+    assert again.validation == found.validation
+    assert again.test == found.test
+
+
+def test_every_trial_is_told():
+    told = []
+    hs.tune(sp.csr_array(SKILLS.matrix), 600, n_trials=2, on_trial=lambda n, value: told.append((n, value)))
+    assert [n for n, _ in told] == [1, 2]
+    assert 0 < told[0][1] <= told[1][1] < 1
+
+
+def test_a_true_answer_ends_the_search():
+    found = small(on_trial=lambda n, value: n == 2)
+    assert len(found.trials) == 2
+
+
+def test_the_page_shows_what_was_tried(found, tmp_path):
+    page = found.page(tmp_path / "tuning.html").read_text()
+    assert "ItemGraph" in page
+    assert found.winner in str(found)
+    assert "The best of each kind" in page
+    assert found.to_dict()["kinds"][0]["test"] == max(found.test.values())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seconds": 0}, "seconds=0 must be"),
+        ({"n_trials": 0}, "n_trials=0 must be a whole number"),
+        ({"metric": "rmse"}, "metric='rmse' is not known"),
+    ],
+)
+def test_a_search_that_cannot_be_made_is_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        find_recommender(SKILLS, **options)
+
+
+def test_ranks_that_do_not_fit_are_not_tried(found):
+    ranks = [trial["params"].get("rank") for trial in found.trials if trial["model"] == "WALS"]
+    assert all(rank is None or rank <= min(SKILLS.matrix.shape) // 2 for rank in ranks)
+    assert np.isfinite([trial["value"] for trial in found.trials]).all()
