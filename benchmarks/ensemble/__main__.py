@@ -1,4 +1,4 @@
-"""`python benchmarks/ensemble [pools | research | estimators | shift | single] ...`; each has --help."""
+"""`python benchmarks/ensemble [pools | research | estimators | shift | single | classes] ...`; each has --help."""
 
 import importlib
 import sys
@@ -7,7 +7,14 @@ from pathlib import Path
 sys.path[0] = str(Path(__file__).parents[1])  # this folder is the package `ensemble`, in worker processes too
 
 # of the commands; without one, the grid is measured
-MODULES = {"pools": "data", "research": "research", "estimators": "estimators", "shift": "shift", "single": "single"}
+MODULES = {
+    "pools": "data",
+    "research": "research",
+    "estimators": "estimators",
+    "shift": "shift",
+    "single": "single",
+    "classes": "class_run",
+}
 
 if __name__ == "__main__":
     asked = sys.argv[1:]

@@ -68,6 +68,12 @@ class CFEnsembleCV(ClassifierMixin, ShownAverage):
     n_threads : threads of the linear algebra; None leaves them as they are.
     positive : the class whose probability P is. Labels that are text need it, unless P has an axis or names of
         classes; of numbers and booleans it is the larger one: 1, True. `classes_` is sorted whatever it is.
+    classes : of the last axis of P, in its order, or those that votes may be for. Needed where a class has no label,
+        unless labels are numbers from 0 on.
+    votes : whether the cells of P are labels; None: where they can only be that (text, or integers that are labels).
+
+    With more than two classes, or votes, P is fused jointly: centred log ratios, softmax with shared slopes and
+    shrunken intercepts, members of `family.classes.roster`, and a temperature in place of a and b; `links` is not used.
 
     Attributes
     ----------
@@ -107,7 +113,8 @@ class CFEnsembleCV(ClassifierMixin, ShownAverage):
         """Learn from all instances and the labels there are.
 
         P : (n, m) probabilities of the class `positive`, NaN where missing; or (n, m, classes), or a list of m arrays,
-            or a frame or dict with a column for each classifier, which are then known by name.
+            or a frame or dict with a column for each classifier, which are then known by name. Or votes: (n, m) labels,
+            NaN, None or -1 where a classifier abstains.
         y : (n,) labels, or {id: label}; NaN, None or -1 where unlabelled; None: nothing is labelled.
         ids : (n,) what the instances are called; those of a pandas index otherwise, else row numbers.
         """
@@ -170,7 +177,7 @@ class CFEnsembleCV(ClassifierMixin, ShownAverage):
             sqrt( sum_k weight_k [ (p_k - mean p)^2 + (p_k (1 - p_k))^2 variance_k ] )
 
         with variance_k that of the member's log odds given the few predictions there are (0 where it has no factors).
-        The mean over classes where there are more than two. It says nothing of the noise in labels themselves.
+        That of the likeliest class where there are more than two. It says nothing of the noise in labels themselves.
         """
         return self._answer(P)[1].copy()
 
