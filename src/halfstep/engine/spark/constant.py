@@ -96,7 +96,8 @@ def _within(loss: PiecewiseLoss, s: ScoredCells, low: float, high: float) -> Sco
     """Cells that are alike are one: where y is whole stars and rows have not moved yet, most of them are."""
     keep = _bent(loss, s, low, high)
     pairs, which = np.unique(np.stack([s.z[keep], s.t[keep]], axis=1), axis=0, return_inverse=True)
-    return ScoredCells(pairs[:, 0], pairs[:, 1], np.bincount(which.ravel(), s.w[keep], len(pairs)))
+    weights = np.bincount(which.ravel(), s.w[keep], len(pairs)).astype(np.float64)
+    return ScoredCells(pairs[:, 0], pairs[:, 1], weights)
 
 
 def _without(loss: PiecewiseLoss, s: ScoredCells, low: float, high: float) -> ScoredCells:
