@@ -270,7 +270,15 @@ def test_a_chain_that_still_moves_says_so():
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         model = quick(n_sweeps=8, burn_in=0.0).fit(X, y)
-    assert any(issubclass(w.category, ConvergenceWarning) for w in said) == (model.diagnostics_["r_hat"] > 1.1)
+    found = model.diagnostics_
+    assert found["r_hat"] > 1.1
+    assert any(issubclass(w.category, ConvergenceWarning) for w in said)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        settled = quick(n_sweeps=200).fit(X, y).diagnostics_
+    assert settled["r_hat"] < 1.1
+    assert settled["loss_drift"] < 0.05
+    assert 30 < settled["effective_size"] <= settled["draws"] == 150
     assert model.n_iter_ == 8
     assert {"alpha", "intercept", "rmse"} <= set(model.history_[0])
 

@@ -39,7 +39,7 @@ from halfstep.models.memory import MemoryEstimate
 from halfstep.models.ratings import RatingColumns
 from halfstep.models.sampling import LIKELIHOODS, Plan, draw_new_users, sample
 
-WORST_R_HAT = 1.1
+WORST_R_HAT, WORST_DRIFT = 1.1, 0.05
 STRATEGIES = ("mean", "thompson", "upper")
 
 
@@ -80,14 +80,16 @@ class BayesMF(BaseEstimator):
     ----------
     history_ : one dict for each sweep: alpha (noise precision), intercept, rmse of the draw, loss (its square in units
         of the sampler; minus the mean log probability for classes), validation_rmse or validation_log_loss, seconds.
-    diagnostics_ : effective_size and r_hat (split) of the trace of the loss after the burn-in; draws, their number.
+    diagnostics_ : after the burn-in: draws, their number; effective_size (median) and split r_hat (90% quantile) of the
+        scores of 200 pairs; loss_effective_size, loss_r_hat and loss_drift, by how much the loss of the two halves
+        differs. A warning comes where r_hat is above 1.1 or the drift above 5%.
     user_ids_, item_ids_ : ids in the order of the rows. classes_ : the labels, for "probit" and "ordinal".
     """
 
     rank: int | None = None
     likelihood: str = "gaussian"
     _: KW_ONLY
-    n_sweeps: int = 400
+    n_sweeps: int = 300
     burn_in: float = 0.25
     keep: int = 100
     nu: float = 4.0
@@ -140,16 +142,21 @@ class BayesMF(BaseEstimator):
             )
         watched = None if validation is None else self._watched(validation, given)
         fit = sample(given, plan, self.verbose, watched, file, self.resume)
-        r_hat = fit.diagnostics["r_hat"]
-        if r_hat > WORST_R_HAT:
-            warnings.warn(
-                f"split R-hat of the loss is {r_hat:.2f} after {self.n_sweeps} sweeps, above {WORST_R_HAT}: the chain "
-                f"still moves. Predictions are usable, their spread less so; raise n_sweeps={self.n_sweeps}.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        self._tell_mixing(fit.diagnostics)
         self.fitted_ = fit
         return self
+
+    def _tell_mixing(self, found: dict[str, float]) -> None:
+        """Warn of a chain that still moves."""
+        r_hat, drift = found["r_hat"], found["loss_drift"]
+        if r_hat > WORST_R_HAT or drift > WORST_DRIFT:
+            warnings.warn(
+                f"after {self.n_sweeps} sweeps the chain still moves: split R-hat of scores is {r_hat:.2f} (above "
+                f"{WORST_R_HAT} is bad), and the loss of its halves differs by {drift:.1%} (above {WORST_DRIFT:.0%} is "
+                f"bad). Predictions are usable, their spread less so; raise n_sweeps={self.n_sweeps}.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
 
     def _watched(self, validation: Any, given: CellsHere) -> Watched:
         """Pairs held out, as the sampler looks at them."""
@@ -184,12 +191,17 @@ class BayesMF(BaseEstimator):
         """How y is read."""
         return losses.get("logistic" if self.likelihood == "probit" else "squared")
 
+    @staticmethod
+    def default_rank(n_users: int, n_items: int, nnz: int) -> int:
+        """The rank that `rank=None` stands for."""
+        mean = nnz / (n_users + n_items)
+        return min(8 if mean < 50 else 16 if mean < 200 else 32, n_users, n_items)
+
     def _plan(self, given: CellsHere) -> Plan:
         n, m = given.cells.shape
         if min(n, m) < 2:
             raise ValueError(f"X has {n} distinct users and {m} distinct items; a factorisation needs two of each.")
-        mean = given.n_rows / (n + m)
-        rank = min(8 if mean < 50 else 16 if mean < 200 else 32, n, m) if self.rank is None else int(self.rank)
+        rank = self.default_rank(n, m, given.n_rows) if self.rank is None else int(self.rank)
         if rank > max(n, m):
             raise ValueError(f"rank={rank} is larger than both sides ({n} users, {m} items); choose a smaller rank.")
         sweeps = int(self.n_sweeps)
@@ -348,7 +360,7 @@ class BayesMF(BaseEstimator):
         """Bytes that a fit to `nnz` pairs holds at once beyond its input; the kept draws stay."""
         for name, value in (("n_users", n_users), ("n_items", n_items), ("nnz", nnz)):
             check_number(name, value, at_least=1, whole=True)
-        d = RatingColumns(self.rank or 32, True, True).d
+        d = RatingColumns(self.rank or self.default_rank(n_users, n_items, nnz), True, True).d
         rows, kept = n_users + n_items, min(int(self.keep), int(self.n_sweeps))
         held = {
             "kept draws": kept * (4 * rows * d + 4 * n_users),

@@ -34,6 +34,7 @@ class Kept:
     """Draws kept so far, in room for all of them, and sums over all draws of what is the same in every one.
 
     numbers : the sweeps that are kept. sums : biases of users; biases of items with the intercept; total : how often.
+    probes : some cells, (P,) rows and (P,) columns, whose scores `traces` (draws, P) follows from draw to draw.
     """
 
     columns: Columns
@@ -44,11 +45,15 @@ class Kept:
     hyper: Floats
     cuts: Floats
     sums: list[Floats]
+    probes: Pairs
+    traces: Floats
     total: int = 0
     filled: int = 0
 
     @classmethod
-    def room(cls, numbers: NDArray[np.int64], state: Draw, columns: Columns, cuts: Floats) -> Self:
+    def room(
+        cls, numbers: NDArray[np.int64], draws: int, state: Draw, columns: Columns, cuts: Floats, probes: Pairs
+    ) -> Self:
         k, f = len(numbers), len(state.mean[0])
         users, items = (np.empty((k, *side.shape), np.float32) for side in state.rows)
         n, m = len(state.rows[0]), len(state.rows[1])
@@ -61,6 +66,8 @@ class Kept:
             np.empty((2, 2, k, f)),
             np.empty((k, len(cuts))),
             [np.zeros(n), np.zeros(m)],
+            probes,
+            np.empty((draws, len(probes.users))),
         )
 
     def _main_effects(self, users: NDArray[Any], items: NDArray[Any]) -> list[Floats]:
@@ -72,6 +79,8 @@ class Kept:
         """A draw after the burn-in."""
         for total, effect in zip(self.sums, self._main_effects(*state.rows), strict=True):
             total += effect
+        users, items = (side[places] for side, places in zip(state.rows, self.probes, strict=True))
+        self.traces[self.total] = np.sum(users * items, axis=1)
         self.total += 1
         k = self.filled
         if k == len(self.numbers) or number != self.numbers[k]:
@@ -105,6 +114,7 @@ class Kept:
             "kept_sums0": self.sums[0],
             "kept_sums1": self.sums[1],
             "kept_total": np.array([self.total]),
+            "kept_traces": self.traces[: self.total],
         }
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
@@ -114,6 +124,7 @@ class Kept:
         self.alphas[:done], self.noise[:done] = arrays["kept_alphas"], arrays["kept_noise"]
         self.hyper[:, :, :done], self.cuts[:done] = arrays["kept_hyper"], arrays["kept_cuts"]
         self.sums, self.total = [arrays["kept_sums0"], arrays["kept_sums1"]], int(arrays["kept_total"][0])
+        self.traces[: self.total] = arrays["kept_traces"]
 
 
 @dataclass

@@ -21,13 +21,14 @@ from halfstep.core.loop import Record
 from halfstep.core.mixing import effective_size, split_r_hat
 from halfstep.data.sweeps import SweepFile, digest_of
 from halfstep.data.table import CellsHere
-from halfstep.models.drawn import DrawnFit, with_ends
+from halfstep.models.drawn import DrawnFit, Pairs, with_ends
 from halfstep.models.keeping import Kept, Watched
 from halfstep.models.ratings import RatingColumns
 
 LIKELIHOODS = ("gaussian", "student", "probit", "ordinal")
 CLASSES = ("probit", "ordinal")
 MOST_CLASSES = 100
+PROBES = 200  # cells whose scores are followed from draw to draw
 START = 0.25  # standard deviation of factors at the start, in units of y
 DAMPING, PASSES = 4.0, 6  # biases at the start: cells that their prior is worth, and how often they are solved in turn
 INNER = 6  # sweeps over a new row with its noise, for each kept draw
@@ -117,7 +118,9 @@ def sample(
     if plan.likelihood in CLASSES:
         state.alpha = 1.0
     sampler = Sampler(task.cells, sampler_columns(columns), task.likelihood, Prior(), plan.seed, plan.n_threads)
-    kept = Kept.room(plan.kept, state, sampler.columns, task.cuts)
+    cells = np.unique(np.linspace(0, len(task.cells.order) - 1, PROBES).astype(np.int64))
+    probes = Pairs(*(places[cells] for places in task.cells.places))
+    kept = Kept.room(plan.kept, plan.n_sweeps - plan.n_burn, state, sampler.columns, task.cuts, probes)
     history: list[Record] = []
     saved = None if file is None else file.load(resume)
     if saved is not None:
@@ -146,7 +149,6 @@ def sample(
         if file is not None and (file.due(number + 1) or number + 1 == plan.n_sweeps):
             file.save(number + 1, _state_arrays(state, task, kept, watched), {"history": history})
     trace = np.array([record["loss"] for record in history[plan.n_burn :]])
-    diagnostics = {"effective_size": effective_size(trace), "r_hat": split_r_hat(trace), "draws": float(len(trace))}
     return DrawnFit(
         given.ids,
         Observations(given.cells.shape, given.cells.indptr, given.cells.indices),
@@ -163,9 +165,23 @@ def sample(
         plan.seed,
         (plan.likelihood, plan.nu),
         history,
-        diagnostics,
+        judge_chain(trace, kept.traces),
         task.classes,
     )
+
+
+def judge_chain(loss: Floats, traces: Floats) -> dict[str, float]:
+    """How far a chain can be believed, from the loss (draws,) and the scores of some cells (draws, P)."""
+    half = len(loss) // 2
+    each = np.array([(effective_size(trace), split_r_hat(trace)) for trace in traces.T])
+    return {
+        "draws": float(len(loss)),
+        "effective_size": float(np.median(each[:, 0])),
+        "r_hat": float(np.quantile(each[:, 1], 0.9)),
+        "loss_effective_size": effective_size(loss),
+        "loss_r_hat": split_r_hat(loss),
+        "loss_drift": float(abs(loss[:half].mean() / loss[-half:].mean() - 1)),
+    }
 
 
 def _state_arrays(state: Draw, task: Task, kept: Kept, watched: Watched | None) -> dict[str, NDArray[Any]]:
