@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from halfstep.errors import require
+
 
 class _IdsAndScores(NamedTuple):
     ids: NDArray[Any]
@@ -22,11 +24,33 @@ class Ranking(_IdsAndScores):
     """
 
     labels: NDArray[Any] | None
+    users: NDArray[Any] | None
+    """Whose rows these are, where several users of the fit were asked for."""
 
-    def __new__(cls, ids: NDArray[Any], scores: NDArray[Any], labels: NDArray[Any] | None = None) -> Self:
+    def __new__(
+        cls,
+        ids: NDArray[Any],
+        scores: NDArray[Any],
+        labels: NDArray[Any] | None = None,
+        users: NDArray[Any] | None = None,
+    ) -> Self:
         ranking = super().__new__(cls, ids, scores)
-        ranking.labels = labels
+        ranking.labels, ranking.users = labels, users
         return ranking
+
+    def to_frame(self) -> Any:
+        """A pandas frame with a row for each item, without padding: user (where several were asked for), rank, item,
+        label (where the model has any) and score."""
+        pandas = require("pandas", "frames")
+        scores = np.atleast_2d(self.scores)
+        row, place = np.nonzero(~np.isnan(scores))
+        columns: dict[str, Any] = {}
+        if np.ndim(self.scores) == 2:
+            columns["user"] = row if self.users is None else np.asarray(self.users)[row]
+        columns |= {"rank": place + 1, "item": np.atleast_2d(self.ids)[row, place].tolist()}
+        if self.labels is not None:
+            columns["label"] = np.atleast_2d(self.labels)[row, place].tolist()
+        return pandas.DataFrame(columns | {"score": scores[row, place]})
 
     def first(self) -> Ranking:
         """The first of several rows, without its padding."""
@@ -71,6 +95,12 @@ class Explanation(_ScoreAndParts):
         explanation = super().__new__(cls, score, ids, contributions)
         explanation.labels = labels
         return explanation
+
+    def to_frame(self) -> Any:
+        """A pandas frame with a row for each given item: item, label (where the model has any) and contribution."""
+        pandas = require("pandas", "frames")
+        labels = {} if self.labels is None else {"label": self.labels.tolist()}
+        return pandas.DataFrame({"item": self.ids.tolist(), **labels, "contribution": self.contributions})
 
     def __str__(self) -> str:
         names = self.ids if self.labels is None else self.labels

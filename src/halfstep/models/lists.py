@@ -70,7 +70,7 @@ class Recommender(BaseEstimator, ABC, Generic[Fit]):
             exclude=exclude,
             diversity=diversity,
         )
-        return best if many else best.first()
+        return Ranking(best.ids, best.scores, best.labels, fit.users.take(rows)) if many else best.first()
 
     def recommend_to_file(self, path: str | os.PathLike[str], users: Iterable[Any] | None = None, n: int = 10) -> int:
         """Write (user, rank, item, score) for many users as a Parquet file, block by block; returns the row count.
