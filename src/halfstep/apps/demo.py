@@ -87,11 +87,11 @@ def ratings(seed: int) -> Story:
     """How many stars, how sure, and which stars are slips? Constant, biases, solved and drawn factorisations."""
     import numpy as np
 
-    from halfstep.baselines import Biases, Constant
     from halfstep.data.datasets import make_reviews
     from halfstep.judge import random_ratings
     from halfstep.models.bayes import BayesMF
     from halfstep.models.plqmf import PLQMF
+    from halfstep.models.rating_baselines import Biases, Constant
 
     found: dict[str, list[tuple[float, ...]]] = {}
     caught: list[float] = []
