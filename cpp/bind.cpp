@@ -162,8 +162,8 @@ void bind_product(nb::module_& m) {
         p.n_rows = int64_t(std::get<0>(left).shape(0)) - 1, p.n_columns = n_columns;
         const int64_t inner = int64_t(std::get<0>(right).shape(0)) - 1;
         p.left = compressed(std::get<0>(left), std::get<1>(left), &std::get<2>(left), inner, "left is no CSR matrix");
-        p.right =
-            compressed(std::get<0>(right), std::get<1>(right), &std::get<2>(right), n_columns, "right is no CSR matrix");
+        p.right = compressed(std::get<0>(right), std::get<1>(right), &std::get<2>(right), n_columns,
+                             "right is no CSR matrix");
         if (seen) {
           expect(int64_t(std::get<0>(*seen).shape(0)) == p.n_rows + 1, "seen must have one row for each row of left");
           const auto s = compressed<T>(std::get<0>(*seen), std::get<1>(*seen), nullptr, n_columns, "seen is no CSR");
