@@ -110,10 +110,10 @@ def test_calibration_and_biases_of_ratings(ratings):
     assert [len(trace.x) for trace in ratings[0].plot_biases().data] == [150, 80]
 
 
-def test_a_model_from_a_file_asks_for_its_ratings(ratings, tmp_path):
+def test_a_model_from_a_file_knows_its_ratings(ratings, tmp_path):
     ratings[0].save(tmp_path / "m.safetensors")
-    with pytest.raises(ValueError, match="does not hold the ratings; give pairs and y"):
-        halfstep.load(tmp_path / "m.safetensors").plot_residuals()
+    loaded = halfstep.load(tmp_path / "m.safetensors")
+    assert loaded.plot_residuals().to_json() == ratings[0].plot_residuals().to_json()
 
 
 def test_figures_of_an_ensemble(ensemble):

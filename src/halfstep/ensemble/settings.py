@@ -171,7 +171,7 @@ def check_labels(rows: InstanceRows, depth: int) -> None:
     elif counts.min() == 0:
         raise ValueError(
             f"CFEnsemble learns from labels of every class, but y has labelled instances {have}; label at least one of "
-            "each class, or none for an unsupervised fit"
+            "each class, or none for an unsupervised fit, or take CFEnsembleCV, which needs no label of every class"
         )
     elif useful.min() == 0:
         seen = dict(zip(rows.classes.tolist(), useful.tolist(), strict=True))
