@@ -373,7 +373,11 @@ BAD = {
     "cube outside [0, 1]": ((np.full((6, 4, 3), 2.0), LABELS), {}, r"P\[0, 0, 0\] = 2 is not a probability"),
     "transposed": ((GOOD.T, LABELS), {}, "P looks transposed, pass P.T"),
     "too many classes": ((GOOD, [0, 1, 2, 0, 1, 2]), {}, r"y has 3 classes, but P of shape \(6, 4\)"),
-    "classes of the cube": ((np.full((6, 4, 3), 1 / 3), LABELS), {}, "labels of every class.*{0: 2, 1: 2, 2: 0}.*CFEnsembleCV"),
+    "classes of the cube": (
+        (np.full((6, 4, 3), 1 / 3), LABELS),
+        {},
+        "labels of every class.*{0: 2, 1: 2, 2: 0}.*CFEnsembleCV",
+    ),
     "rank": ((GOOD, LABELS), {"rank": 5}, "rank=5 is above the number of classifiers, 4"),
     "rank zero": ((GOOD, LABELS), {"rank": 0}, "rank=0 must be a whole number"),
     "rho": ((GOOD, LABELS), {"rho": 1.5}, r"rho=1.5 must lie in \[0, 1\]"),

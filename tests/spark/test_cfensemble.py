@@ -16,7 +16,7 @@ from halfstep.ensemble.predictions import PredictionWarning
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::FutureWarning")]
 M = 6
 NAMES = [f"p{j}" for j in range(M)]
-SETTINGS = {"max_iter": 3, "tol": 0.0}
+SETTINGS = {"max_iter": 3, "tol": 0.0, "positive": "yes"}
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +199,9 @@ def test_resumed_fit_has_the_bits_of_an_uninterrupted_one(spark, data, tmp_path)
         (lambda d: d.select("id", "label"), ValueError, "P has no numeric column beside y='label'"),
         (lambda d: d.selectExpr("*", "array(p0, p1) as both"), ValueError, "column 'both' holds a list of numbers"),
         (
-            lambda d: d.selectExpr("*", "cast(substring(id, 2) as int) as number"),
+            lambda d: d.selectExpr(
+                *NAMES, "cast(substring(id, 2) as int) as number", "cast(label = 'yes' as int) as label"
+            ),
             ValueError,
             r"values are outside \[0, 1\], such as .* in column 'number'.*Drop what is none, such as an id",
         ),
@@ -208,6 +210,7 @@ def test_resumed_fit_has_the_bits_of_an_uninterrupted_one(spark, data, tmp_path)
         (lambda d: d.where("label is null or label = 'yes'"), ValueError, "y has only the class"),
         (lambda d: d.selectExpr("p0", "if(label is null, null, 1) as label"), ValueError, "{0: 0, 1: "),
         (lambda d: d.limit(0), ValueError, "P has no rows"),
+        (lambda d: d, ValueError, "the labels are 'no' and 'yes'; .* pass positive='yes'"),
     ],
 )
 def test_frames_that_are_refused(spark, data, change, error, message):
@@ -219,7 +222,7 @@ def test_wrong_values_of_unlabelled_instances_are_counted(spark, data):
     wrong = data.selectExpr("if(label is null, 3.5, p0) as p0", "p1", "label")
     n = data.where("label is null").count()
     with pytest.raises(ValueError, match=rf"{n} values are outside \[0, 1\], such as 3.5 in column 'p0'"):
-        hs.CFEnsemble(engine=SparkEngine(spark, blocks=2)).fit(wrong, y="label")
+        hs.CFEnsemble(positive="yes", engine=SparkEngine(spark, blocks=2)).fit(wrong, y="label")
 
 
 @pytest.mark.parametrize(
@@ -236,18 +239,18 @@ def test_wrong_values_of_unlabelled_instances_are_counted(spark, data):
 )
 def test_what_a_cluster_does_not_do(spark, data, parameters, fit, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        hs.CFEnsemble(**parameters, engine=SparkEngine(spark, blocks=2)).fit(data, y="label", **fit)
+        hs.CFEnsemble(**parameters, positive="yes", engine=SparkEngine(spark, blocks=2)).fit(data, y="label", **fit)
 
 
 def test_features_must_be_finite_and_labels_few_enough(spark, data, monkeypatch):
     holes = data.selectExpr("p0", "p1", "label", "if(id < 'i003', null, age) as age")
     with pytest.raises(ValueError, match="3 values of the feature 'age' are null, NaN or infinite"):
-        hs.CFEnsemble(engine=SparkEngine(spark, blocks=2)).fit(holes, y="label", features=["age"])
+        hs.CFEnsemble(positive="yes", engine=SparkEngine(spark, blocks=2)).fit(holes, y="label", features=["age"])
     monkeypatch.setattr(reading, "LABELLED_CELLS", 100)
     with pytest.raises(
         ValueError, match=r"62 labelled instances x 6 classifiers are more than the 100 cells .* set the others to null"
     ):
-        hs.CFEnsemble(engine=SparkEngine(spark, blocks=2)).fit(data.drop("age", "size"), y="label")
+        hs.CFEnsemble(positive="yes", engine=SparkEngine(spark, blocks=2)).fit(data.drop("age", "size"), y="label")
 
 
 def test_numeric_labels_empty_rows_and_more_blocks_than_rows(spark, monkeypatch):
