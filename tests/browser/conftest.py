@@ -57,12 +57,12 @@ def votes() -> tuple[Any, Any]:
 
 @pytest.fixture(scope="session")
 def ensemble_model(votes: tuple[Any, Any]) -> CFEnsemble:
-    return CFEnsemble(random_state=0).fit(*votes)
+    return CFEnsemble(positive="spam", random_state=0).fit(*votes)
 
 
 @pytest.fixture(scope="session")
 def average_model(votes: tuple[Any, Any]) -> CFEnsembleCV:
-    return CFEnsembleCV(random_state=0).fit(*votes)
+    return CFEnsembleCV(positive="spam", random_state=0).fit(*votes)
 
 
 @pytest.fixture(scope="session")
