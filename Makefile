@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 SOURCES := $(wildcard cpp/*) CMakeLists.txt pyproject.toml
 DATA ?= ../shared/data
 
-.PHONY: help demo test test-browser test-spark bench lint format clean
+.PHONY: help demo test test-heavy test-browser test-spark bench lint format clean
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -56,7 +56,10 @@ demo: $(VENV)/.core     ## set up, then the three families on built-in data agai
 	@$(BIN)/halfstep demo
 
 test: $(VENV)/.test     ## set up, then all tests but the heavy suites
-	@HALFSTEP_DATA="$${HALFSTEP_DATA:-$(DATA)}" $(BIN)/python -m pytest -n 2 -m "not spark and not browser" tests
+	@HALFSTEP_DATA="$${HALFSTEP_DATA:-$(DATA)}" $(BIN)/python -m pytest -n 2 -m "not spark and not browser and not heavy" tests
+
+test-heavy: $(VENV)/.test   ## tests that take seconds each: whole runs of benchmark, demo and servers, lack of memory, recipes, types
+	@HALFSTEP_DATA="$${HALFSTEP_DATA:-$(DATA)}" $(BIN)/python -m pytest -n 2 -m heavy tests
 
 bench: $(VENV)/.bench   ## set up the peers, then the tables of docs/benchmarks.md
 	@for script in wals plqmf cf_speed skills; do $(BIN)/python benchmarks/$$script.py || exit 1; done

@@ -236,6 +236,7 @@ def test_a_pipe_that_is_gone(model):
     assert one_line(error) == "halfstep: the reader of the output has gone away; the rest was not written"
 
 
+@pytest.mark.heavy
 def test_ctrl_c_keeps_the_last_finished_sweep(tmp_path):
     path = tmp_path / "m.safetensors"
     command = [

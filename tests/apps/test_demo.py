@@ -26,6 +26,7 @@ main()
 """
 
 
+@pytest.mark.heavy
 def test_the_whole_demo_needs_the_small_extras_only(tmp_path):
     page = tmp_path / "demo.html"
     done = subprocess.run([sys.executable, "-c", BLOCKED, "-o", str(page)], capture_output=True, text=True, timeout=300)

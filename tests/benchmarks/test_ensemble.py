@@ -9,6 +9,7 @@ from ensemble.methods import METHODS, Method, SklearnStacking
 
 from halfstep.baselines import Mean
 
+pytestmark = pytest.mark.heavy
 GRID = run.Grid(("toy",), (20,), (0, 0.5), (0, 1))
 
 

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.heavy
 SCARCE = """
 import resource
 import numpy as np

@@ -141,6 +141,7 @@ def test_one_excellent_classifier_among_many_poor_ones_is_found():
     assert (fit(P, some(truth, 60)).predict()[60:] == truth[60:]).mean() > single - 0.02
 
 
+@pytest.mark.heavy
 def test_a_refused_fit_changes_nothing():
     P, truth = soft(6, 2, 3)
     model = fit(P, some(truth, 2), ranks=(1,), classes=range(3))

@@ -305,6 +305,7 @@ def test_it_works_inside_scikit_learn() -> None:
     assert stack.score(P, truth) > 0.7
 
 
+@pytest.mark.heavy
 def test_a_refused_fit_leaves_the_model_as_it_was() -> None:
     P, truth = pool(n=60)
     y = labelled(truth, 20)

@@ -14,6 +14,7 @@ from halfstep import _core
 
 from .tree import PACKAGE, ROOT
 
+pytestmark = pytest.mark.heavy
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 KINDS = ("loss", "confidence", "aggregator", "weighting", "endpoint", "loader", "back end")
 

@@ -12,6 +12,7 @@ import halfstep as hs
 ROOT, HERE = Path(__file__).parents[2], Path(__file__).parent
 
 
+@pytest.mark.heavy
 def test_mypy_accepts_what_works_and_refuses_what_does_not() -> None:
     pytest.importorskip("mypy")
     files = [HERE / "accepted.py", HERE / "refused.py"]

@@ -37,6 +37,7 @@ def test_impossible_addresses_and_files(skills_file: Path, tmp_path: Path) -> No
         run(tmp_path / "none.safetensors")
 
 
+@pytest.mark.heavy
 def test_several_workers_share_the_model_and_their_counters(skills_file: Path, start_server) -> None:
     url, process, _ = start_server(skills_file, '{"port": 0, "workers": 2}')
     for _ in range(20):
