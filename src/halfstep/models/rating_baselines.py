@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from halfstep.core import losses
 from halfstep.core.arrays import Floats
-from halfstep.core.cells import Observations
 from halfstep.core.estimators import BaseEstimator
 from halfstep.core.fitted import FromFit
 from halfstep.core.losses.constant import best_constant
@@ -29,6 +28,7 @@ from halfstep.data.pairs import read_pairs
 from halfstep.engine.here import tell_unknown
 from halfstep.errors import check_number
 from halfstep.models.factor import SIDES
+from halfstep.models.listed import ListedCells
 from halfstep.models.rating_penalty import learn_penalty
 
 ROUNDS, SETTLED = 50, 1e-6
@@ -203,7 +203,7 @@ class Constant(_Plain):
         """X : (N, 2) pairs of ids, or a frame; y : (N,) what they are worth; sample_weight : (N,) or None."""
         loss = self._checked_loss()
         given = read_pairs(X, y, sample_weight, loss, SIDES, dtype=np.float64)
-        cells = _Listed.of(given.cells)
+        cells = ListedCells.of(given.cells)
         constant = best_constant(loss, np.zeros(len(cells.t)), cells.t, cells.w)
         zeros = [np.zeros(n) for n in given.cells.shape]
         errors = _errors(loss, cells, np.full(len(cells.t), constant), np.zeros(len(cells.t)))
@@ -243,7 +243,7 @@ class Biases(_Plain):
         rule = loss if loss.is_smooth else losses.get("logistic" if loss.form == "margin" else "squared")
         damping = self._given_damping()
         given = read_pairs(X, y, sample_weight, loss, SIDES, dtype=np.float64)
-        cells = _Listed.of(given.cells)
+        cells = ListedCells.of(given.cells)
         start = best_constant(rule, np.zeros(len(cells.t)), cells.t, cells.w)
         half = float(np.average(rule.curvature(np.full(len(cells.t), start), cells.t), weights=cells.w)) / 2
         if damping is None:
@@ -269,33 +269,9 @@ class Biases(_Plain):
         return float(both[0]), float(both[1])
 
 
-@dataclass(frozen=True, eq=False)
-class _Listed:
-    """Cells as lists: where each lies on both sides, target, weight."""
-
-    places: tuple[NDArray[np.int64], NDArray[Any]]
-    t: Floats
-    w: Floats
-    shape: tuple[int, int]
-
-    @classmethod
-    def of(cls, cells: Observations) -> _Listed:
-        rows = np.repeat(np.arange(cells.shape[0]), cells.counts)
-        t, w = (np.broadcast_to(np.asarray(v, np.float64), len(cells)) for v in (cells.targets, cells.weights))
-        return cls((rows, cells.indices), t, w, cells.shape)
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return float(self.t.min()), float(self.t.max())
-
-    def sums(self, values: Floats, side: int) -> Floats:
-        return np.bincount(self.places[side], values, self.shape[side]).astype(np.float64)
-
-    def spread_out(self, biases: tuple[Floats, Floats]) -> Floats:
-        return np.asarray(biases[0][self.places[0]] + biases[1][self.places[1]])
-
-
-def _fit_biases(rule: losses.Loss, cells: _Listed, start: float, penalty: tuple[float, float]) -> tuple[Floats, Floats]:
+def _fit_biases(
+    rule: losses.Loss, cells: ListedCells, start: float, penalty: tuple[float, float]
+) -> tuple[Floats, Floats]:
     """argmin of sum w phi(start + a + b; t) + penalty/2 |.|^2 by Newton steps, all biases of a side at once."""
     biases = np.zeros(cells.shape[0]), np.zeros(cells.shape[1])
     longest = np.inf if rule.is_quadratic else FARTHEST
@@ -318,7 +294,7 @@ def _two(values: Iterable[float]) -> tuple[float, float]:
     return float(first), float(second)
 
 
-def _errors(loss: losses.Loss, cells: _Listed, z: Floats, leverage: Floats) -> Floats | None:
+def _errors(loss: losses.Loss, cells: ListedCells, z: Floats, leverage: Floats) -> Floats | None:
     """Even quantiles of what predictions miss by, each as if its own pair had not been fitted."""
     if loss.form == "margin":
         return None

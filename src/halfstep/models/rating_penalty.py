@@ -18,11 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from halfstep.core.arrays import Floats
 from halfstep.core.blas import one_blas_thread
@@ -30,6 +28,7 @@ from halfstep.core.cells import Observations
 from halfstep.core.losses import Loss
 from halfstep.core.losses.constant import best_constant
 from halfstep.errors import check_number
+from halfstep.models.listed import ListedCells
 
 SHARE = 0.4
 WIDEST, NARROWEST = 0.5, 100.0  # cells that a bias is worth; beyond that the data say too little
@@ -124,33 +123,10 @@ def bias_penalties(reg_bias: float | Sequence[float] | None) -> tuple[float, flo
     return float(both[0]), float(both[1])
 
 
-@dataclass(frozen=True, eq=False)
-class _Cells:
-    """Cells as lists: row and column of each, target, weight."""
-
-    rows: NDArray[np.int64]
-    columns: NDArray[Any]
-    t: Floats
-    w: Floats
-    shape: tuple[int, int]
-
-    @classmethod
-    def of(cls, cells: Observations) -> _Cells:
-        rows = np.repeat(np.arange(cells.shape[0]), cells.counts)
-        t, w = (np.broadcast_to(np.asarray(v, np.float64), len(cells)) for v in (cells.targets, cells.weights))
-        return cls(rows, cells.indices, t, w, cells.shape)
-
-    def sums(self, values: Floats, side: int) -> Floats:
-        return np.bincount((self.rows, self.columns)[side], values, self.shape[side]).astype(np.float64)
-
-    def spread_out(self, biases: tuple[Floats, Floats]) -> Floats:
-        return np.asarray(biases[0][self.rows] + biases[1][self.columns])
-
-
 @one_blas_thread
 def learn_penalty(cells: Observations, loss: Loss, seed: int) -> RatingPenalty:
     """The penalties of factors and biases for these cells."""
-    data = _Cells.of(cells)
+    data = ListedCells.of(cells)
     constant = best_constant(loss, np.zeros(len(data.t)), data.t, data.w)
     unit = loss.unit(constant, data.t, data.w)
     slopes = _Slopes(data, loss, unit)
@@ -179,7 +155,7 @@ def learn_penalty(cells: Observations, loss: Loss, seed: int) -> RatingPenalty:
 class _Slopes:
     """Slopes of the loss, averaged over a hair's breadth so that a kink counts as its middle."""
 
-    data: _Cells
+    data: ListedCells
     loss: Loss
     unit: float
 
@@ -197,7 +173,7 @@ class _Slopes:
     def worth(self, z: Floats, bend: float, side: int) -> float:
         """Of how many cells the prior of a bias is worth: noise over spread."""
         g = self.data.w * self.at(z)
-        n = np.bincount((self.data.rows, self.data.columns)[side], minlength=self.data.shape[side])
+        n = np.bincount(self.data.places[side], minlength=self.data.shape[side])
         sums, v = self.data.sums(g, side), float(np.var(g))
         pairs = float(np.sum(n.astype(np.float64) ** 2 - n)) * bend**2
         spread = max(float(np.sum(sums**2 - n * v)) / pairs, 0.0) if pairs > 0 else 0.0
@@ -214,11 +190,11 @@ class _Slopes:
         return float(np.clip(bend**2 * spread**2 / v, 0.05, 1.0))
 
 
-def _noise(data: _Cells, slopes: Floats, seed: int) -> float:
+def _noise(data: ListedCells, slopes: Floats, seed: int) -> float:
     """The largest singular value of the slopes with random signs, by powers."""
     rng = np.random.default_rng(seed)
     signed = slopes * rng.choice([-1.0, 1.0], len(slopes))
-    matrix = sp.csr_array((signed, (data.rows, data.columns)), shape=data.shape)
+    matrix = sp.csr_array((signed, data.places), shape=data.shape)
     x, size = rng.standard_normal(data.shape[1]), 0.0
     for _ in range(POWERS):
         x = matrix.T @ (matrix @ x)

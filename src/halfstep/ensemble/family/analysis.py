@@ -201,3 +201,10 @@ def _unpack(triangles: Floats, r: int) -> Floats:
     whole[:, low[0], low[1]] = triangles
     whole[:, low[1], low[0]] = triangles
     return whole
+
+
+def cube_root(squared: Floats, cells: Floats) -> Floats:
+    """A chi square of so many cells as a standard normal (Wilson and Hilferty); 0 without cells."""
+    k = np.maximum(cells, 1.0)
+    normal = (np.cbrt(squared / k) - (1 - 2 / (9 * k))) / np.sqrt(2 / (9 * k))
+    return np.where(cells > 0, normal, 0.0)

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
 
 from halfstep.core.arrays import Codes, Floats
 from halfstep.core.initial import seed_from
@@ -21,7 +20,7 @@ from halfstep.core.logistic import cross_entropy, fit_logistic
 from halfstep.ensemble.family.members import TOLERANCE, EstimatorMember, FoldedLabels, Member, Refit, Scene
 from halfstep.ensemble.family.roster import SURE_VIEWS, make_members, make_views
 from halfstep.ensemble.family.settings import FamilySettings
-from halfstep.ensemble.family.steps import fit_views, learn_members, member_table, weigh
+from halfstep.ensemble.family.steps import fit_views, learn_members, member_table, steps_bar, weigh
 from halfstep.ensemble.family.told import ToldRows
 from halfstep.ensemble.family.views import FIT_ROWS, PredictedRows, View
 from halfstep.ensemble.fusion import by_class
@@ -106,6 +105,36 @@ class FamilyFit:
     rows: InstanceRows | None = None
     held: Floats | None = None
 
+    @classmethod
+    def of(
+        cls,
+        rows: InstanceRows,
+        cells: PredictedRows,
+        committee: Answering,
+        table: list[dict[str, Any]],
+        log_loss: float | None,
+        held: Floats | None,
+        naming: Naming,
+        n_features_in: int,
+    ) -> FamilyFit:
+        """What a committee that has learned answers about the rows it was fitted to; cells : the same rows."""
+        return cls(
+            rows.classes,
+            rows.y,
+            int(np.sum(rows.y >= 0)),
+            rows.n_channels,
+            rows.P.shape[1],
+            n_features_in,
+            cells.clip,
+            committee,
+            table,
+            log_loss,
+            *committee.answer(cells),
+            naming,
+            rows,
+            held,
+        )
+
     @cached_property
     def told(self) -> ToldRows:
         """What the classifiers said of the fitted instances, looked at without labels."""
@@ -148,14 +177,7 @@ def fit_family(
     labels = FoldedLabels(rows.row_labels[here].astype(np.float64), _folds(rows, instances, settings.folds, seed))
     cells = PredictedRows(rows.P, rows.channel, settings.clip)
     planned = make_views(settings.ranks, settings.links, rows.P.shape[1])
-    with tqdm(
-        total=len(planned),
-        desc="CFEnsembleCV",
-        unit="step",
-        delay=0 if settings.verbose else 2,
-        disable=None,
-        leave=bool(settings.verbose),
-    ) as bar:
+    with steps_bar(len(planned), settings.verbose) as bar:
         if views is None:
             views, spent = fit_views(planned, _sample(cells, seed), settings.max_seconds, SURE_VIEWS, bar)
         else:
@@ -176,22 +198,8 @@ def fit_family(
         shift = scene.intercepts @ calibration[:-1] + calibration[-1] * average
         held = by_class(expit(average + shift), rows.n_channels)
     committee = Committee(views, members, weights, calibration)
-    return FamilyFit(
-        rows.classes,
-        rows.y,
-        len(instances),
-        rows.n_channels,
-        rows.P.shape[1],
-        n_features_in,
-        settings.clip,
-        committee,
-        member_table(members, weights, losses, seconds, spent),
-        log_loss,
-        *committee.answer(cells),
-        naming,
-        rows,
-        held,
-    )
+    table = member_table(members, weights, losses, seconds, spent)
+    return FamilyFit.of(rows, cells, committee, table, log_loss, held, naming, n_features_in)
 
 
 def _folds(rows: InstanceRows, instances: Codes, n_folds: int, seed: int) -> Codes | None:

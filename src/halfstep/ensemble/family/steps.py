@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+from tqdm.auto import tqdm
 
 from halfstep.core.arrays import Floats
 
@@ -31,6 +32,18 @@ class NamedMember(Protocol):
 
 
 AnyView = TypeVar("AnyView", bound=NamedView)
+
+
+def steps_bar(planned: int, verbose: Any) -> Any:
+    """A progress bar over steps, of which more may be announced; quiet fits show it after two seconds."""
+    return tqdm(
+        total=planned,
+        desc="CFEnsembleCV",
+        unit="step",
+        delay=0 if verbose else 2,
+        disable=None,
+        leave=bool(verbose),
+    )
 
 
 def fit_views(

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from halfstep.core.arrays import Floats
+from halfstep.ensemble.family.analysis import cube_root
 from halfstep.ensemble.family.views import FIT_ROWS, FactorView, PredictedRows, Sight
 from halfstep.ensemble.inputs import InstanceRows
 from halfstep.ensemble.predictions import logit
@@ -69,9 +70,8 @@ class ToldRows:
         factors, _ = model.posterior(scores, cells.observed)
         # r'S^-1 r = r'N^-1 (r - L u), u the posterior mean of the factors
         square = (left / model.noise * (left - mask * (factors @ model.loadings.T))).sum(axis=1)
-        q = np.maximum(mask.sum(axis=1), 1)
-        deviate = (np.cbrt(np.maximum(square, 0) / q) - (1 - 2 / (9 * q))) / np.sqrt(2 / (9 * q))
-        found: Floats = np.where(mask.any(axis=1), deviate, 0.0).reshape(-1, self.rows.n_channels).mean(axis=1)
+        deviate = cube_root(np.maximum(square, 0), mask.sum(axis=1))
+        found: Floats = deviate.reshape(-1, self.rows.n_channels).mean(axis=1)
         return found
 
     def novelty(self, cells: PredictedRows | None = None) -> Floats:

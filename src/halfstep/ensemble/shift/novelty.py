@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from halfstep.core.arrays import Codes, Floats
-from halfstep.ensemble.family.analysis import FactorAnalysis
+from halfstep.ensemble.family.analysis import FactorAnalysis, cube_root
 from halfstep.ensemble.family.views import PredictedRows
 
 REFERENCE_FOLDS = 5
@@ -28,13 +28,6 @@ class NoveltyAnswer:
 
     score: Floats
     p: Floats
-
-
-def cube_root(squared: Floats, cells: Floats) -> Floats:
-    """A chi square of so many cells as a standard normal (Wilson and Hilferty); 0 without cells."""
-    k = np.maximum(cells, 1.0)
-    normal = (np.cbrt(squared / k) - (1 - 2 / (9 * k))) / np.sqrt(2 / (9 * k))
-    return np.where(cells > 0, normal, 0.0)
 
 
 def parts_of(model: FactorAnalysis, rows: PredictedRows, n_channels: int) -> Floats:

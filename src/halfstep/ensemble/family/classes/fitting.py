@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from halfstep.core.arrays import Codes, Floats
 from halfstep.core.initial import seed_from
@@ -23,7 +22,7 @@ from halfstep.ensemble.family.classes.views import ClassView
 from halfstep.ensemble.family.fitting import CALIBRATION_PENALTY, FamilyFit
 from halfstep.ensemble.family.roster import SURE_VIEWS
 from halfstep.ensemble.family.settings import FamilySettings
-from halfstep.ensemble.family.steps import fit_views, learn_members, member_table, weigh
+from halfstep.ensemble.family.steps import fit_views, learn_members, member_table, steps_bar, weigh
 from halfstep.ensemble.family.views import PredictedRows
 from halfstep.ensemble.inputs import InstanceRows, deal_folds
 from halfstep.ensemble.naming import Naming
@@ -94,14 +93,7 @@ def fit_classes(
     some = _some(len(cells.P), VOTE_ROWS, seed, instances)
     labels = ClassLabels(rows.y[instances], folds, np.searchsorted(some, instances), cells.take(some))
     planned = make_class_views(settings.ranks, rows.P.shape[1])
-    with tqdm(
-        total=len(planned),
-        desc="CFEnsembleCV",
-        unit="step",
-        delay=0 if settings.verbose else 2,
-        disable=None,
-        leave=bool(settings.verbose),
-    ) as bar:
+    with steps_bar(len(planned), settings.verbose) as bar:
         if views is None:
             sample = cells.take(_some(len(cells.P), max(LEAST_INSTANCES, VIEW_ROWS // K), seed))
             views, spent = fit_views(planned, sample, settings.max_seconds, SURE_VIEWS, bar)
@@ -121,22 +113,9 @@ def fit_classes(
             calibration = _temperature(average, labels.truth)
         held = softmax_of((1 + calibration[0]) * average)
     committee = ClassCommittee(K, views, members, weights, calibration)
-    return FamilyFit(
-        rows.classes,
-        rows.y,
-        len(instances),
-        K,
-        rows.P.shape[1],
-        n_features_in,
-        settings.clip,
-        committee,
-        member_table(members, weights, losses, seconds, spent),
-        log_loss,
-        *committee.answer(PredictedRows(rows.P, rows.channel, settings.clip)),
-        naming,
-        rows,
-        held,
-    )
+    table = member_table(members, weights, losses, seconds, spent)
+    said = PredictedRows(rows.P, rows.channel, settings.clip)
+    return FamilyFit.of(rows, said, committee, table, log_loss, held, naming, n_features_in)
 
 
 def _some(n: int, most: int, seed: int, sure: Codes | None = None) -> Codes:
