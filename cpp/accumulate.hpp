@@ -65,8 +65,12 @@ inline void scaled_copy(const T* from, T scale, T* to, int f) {
   int c = 0;
   for (; c + w <= f; c += w) store(to + c, scale * load(from + c));
   if (c == f) return;
+  using Half = HalfVec<T>;
   if (f >= w)
     store(to + f - w, scale * load(from + f - w));
+  else if (f >= Half::width)
+    Half::store(to, scale * Half::load(from)),
+        Half::store(to + f - Half::width, scale * Half::load(from + f - Half::width));
   else
     for (; c < f; ++c) to[c] = scale * from[c];
 }

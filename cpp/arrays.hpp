@@ -46,6 +46,22 @@ const T* vector_of(const MaybeIn<T>& values, size_t length, const char* what) {
   return values->data();
 }
 
+// Offsets of so many rows into so many cells. Whoever follows them stays within the cells.
+inline void expect_offsets(const In<int64_t>& indptr, int64_t rows, int64_t cells, const char* what) {
+  expect(rows >= 0 && indptr.ndim() == 1 && int64_t(indptr.shape(0)) == rows + 1, what);
+  const int64_t* starts = indptr.data();
+  expect(starts[0] == 0 && starts[rows] == cells, what);
+  for (int64_t i = 0; i < rows; ++i) expect(starts[i] <= starts[i + 1], what);
+}
+
+// Numbers of rows of something that has so many.
+template <class Int>
+void expect_places(const In<Int>& places, int64_t below, const char* what) {
+  expect(places.ndim() == 1, what);
+  const Int* place = places.data();
+  for (size_t k = 0; k < places.shape(0); ++k) expect(place[k] >= 0 && int64_t(place[k]) < below, what);
+}
+
 // A new array, not filled.
 template <class T, size_t N>
 Array<T> make(const size_t (&shape)[N]) {

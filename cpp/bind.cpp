@@ -83,8 +83,7 @@ void bind_number(nb::module_& m) {
                "left and right must have the same number of columns");
         expect(k > 0, "k must be positive");
         const size_t n = rows ? rows->shape(0) : left.shape(0);
-        for (size_t r = 0; rows && r < n; ++r)
-          expect(rows->data()[r] >= 0 && size_t(rows->data()[r]) < left.shape(0), "rows must be rows of left");
+        if (rows) expect_places(*rows, int64_t(left.shape(0)), "rows must be rows of left");
         auto scores = make<T>({n, size_t(k)});
         auto indices = make<int32_t>({n, size_t(k)});
         TopK<T> t;
@@ -92,10 +91,9 @@ void bind_number(nb::module_& m) {
         t.n_right = int64_t(right.shape(0)), t.d = d, t.k = k;
         t.scores = scores.data(), t.indices = indices.data();
         if (seen_indptr && seen_indices) {
-          expect(seen_indptr->shape(0) == n + 1 && size_t(seen_indptr->data()[n]) == seen_indices->shape(0),
-                 "seen must have one row for each answered row");
-          for (size_t s = 0; s < seen_indices->shape(0); ++s)
-            expect(seen_indices->data()[s] >= 0 && seen_indices->data()[s] < t.n_right, "seen must be rows of right");
+          expect_offsets(*seen_indptr, int64_t(n), int64_t(seen_indices->shape(0)),
+                         "seen must have one row for each answered row");
+          expect_places(*seen_indices, t.n_right, "seen must be rows of right");
           t.seen_indptr = seen_indptr->data(), t.seen_indices = seen_indices->data();
         }
         {
@@ -119,10 +117,8 @@ void bind_number(nb::module_& m) {
         expect(columns_of(right, "right must be two-dimensional") == d && rows.shape(0) == columns.shape(0),
                "left and right must have the same number of columns, rows and columns the same length");
         const int64_t n = int64_t(rows.shape(0)), share = 65536;
-        for (int64_t p = 0; p < n; ++p)
-          expect(rows.data()[p] >= 0 && size_t(rows.data()[p]) < left.shape(0) && columns.data()[p] >= 0 &&
-                     size_t(columns.data()[p]) < right.shape(0),
-                 "rows and columns must be rows of left and right");
+        expect_places(rows, int64_t(left.shape(0)), "rows must be rows of left");
+        expect_places(columns, int64_t(right.shape(0)), "columns must be rows of right");
         auto out = make<T>({size_t(n)});
         {
           nb::gil_scoped_release released;
@@ -141,11 +137,10 @@ void bind_number(nb::module_& m) {
 template <class T>
 Compressed<T> compressed(const In<int64_t>& indptr, const In<int32_t>& indices, const In<T>* values, int64_t n_columns,
                          const char* what) {
-  const int64_t n = int64_t(indptr.shape(0)) - 1, cells = int64_t(indices.shape(0));
-  expect(n >= 0 && indptr.data()[0] == 0 && indptr.data()[n] == cells, what);
-  for (int64_t i = 0; i < n; ++i) expect(indptr.data()[i] <= indptr.data()[i + 1], what);
-  for (int64_t c = 0; c < cells; ++c) expect(indices.data()[c] >= 0 && indices.data()[c] < n_columns, what);
-  expect(!values || int64_t(values->shape(0)) == cells, what);
+  const int64_t cells = int64_t(indices.shape(0));
+  expect_offsets(indptr, int64_t(indptr.shape(0)) - 1, cells, what);
+  expect_places(indices, n_columns, what);
+  expect(!values || (values->ndim() == 1 && int64_t(values->shape(0)) == cells), what);
   return {indptr.data(), indices.data(), values ? values->data() : nullptr};
 }
 
@@ -170,8 +165,7 @@ void bind_product(nb::module_& m) {
           p.seen_indptr = s.indptr, p.seen_indices = s.indices;
         }
         p.n_order = int64_t(order.shape(0)), p.order = order.data(), p.k = k, p.positive = positive;
-        for (int64_t at = 0; at < p.n_order; ++at)
-          expect(order.data()[at] >= 0 && order.data()[at] < n_columns, "order must be columns of right");
+        expect_places(order, n_columns, "order must be columns of right");
         auto indices = make<int32_t>({size_t(p.n_rows), size_t(k)});
         auto scores = make<T>({size_t(p.n_rows), size_t(k)});
         p.indices = indices.data(), p.scores = scores.data();
@@ -186,6 +180,42 @@ void bind_product(nb::module_& m) {
       "Indices and scores of the best k columns of each row of left @ right, both (indptr, indices, values).\n\n"
       "Only columns in `order` are chosen, of equal scores the first there; cells of `seen` are left out. `positive`\n"
       "keeps scores above 0 alone. Short lists end in -1 and NaN. The product is never held as a whole.");
+}
+
+template <class T>
+void bind_regression(nb::module_& m) {
+  m.def(
+      "regress",
+      [](In<int64_t> indptr, In<int32_t> indices, In<T> values, In<T> rows, In<T> lam, In<T> diagonal, double eta,
+         Array<T> weights, Array<T> fitted, double tolerance, int max_steps, int n_threads) {
+        Regression<T> g;
+        g.f = columns_of(rows, "rows must be two-dimensional");
+        expect(columns_of(weights, "weights must be two-dimensional") == g.f &&
+                   columns_of(fitted, "fitted must be two-dimensional") == g.f && fitted.shape(0) == rows.shape(0),
+               "weights must have the columns of rows, fitted its shape");
+        g.n = int64_t(rows.shape(0)), g.p = int64_t(weights.shape(0));
+        const auto F =
+            compressed(indptr, indices, &values, g.p, "features are no CSR matrix with a row for each weight");
+        expect(int64_t(indptr.shape(0)) == g.n + 1 && int64_t(lam.shape(0)) == g.n && int64_t(diagonal.shape(0)) == g.p,
+               "features, rows and lam must be of as many rows, diagonal and weights of as many columns");
+        g.indptr = F.indptr, g.indices = F.indices, g.values = F.values, g.rows = rows.data(), g.lam = lam.data();
+        g.diagonal = diagonal.data(), g.weights = weights.data(), g.fitted = fitted.data(), g.eta = T(eta);
+        g.tolerance = tolerance, g.max_steps = max_steps;
+        const int64_t strips = (g.f + strip_columns - 1) / strip_columns;
+        std::vector<int> steps(strips);
+        {
+          nb::gil_scoped_release released;
+          parallel(n_threads, strips,
+                   [&](int, int64_t task) { steps[task] = kernels<T>().regress(g, int(task) * strip_columns); });
+        }
+        return strips ? *std::max_element(steps.begin(), steps.end()) : 0;
+      },
+      "indptr"_a.noconvert(), "indices"_a.noconvert(), "values"_a.noconvert(), "rows"_a.noconvert(),
+      "lam"_a.noconvert(), "diagonal"_a.noconvert(), "eta"_a, "weights"_a.noconvert(), "fitted"_a.noconvert(),
+      "tolerance"_a, "max_steps"_a, "n_threads"_a,
+      "Weights W, in place, that lower sum_i lam_i |rows_i - W'f_i|^2 + eta |W|^2, by conjugate gradients.\n\n"
+      "diagonal : of F'DF + eta I. fitted : F W, kept up to date. A step that gains no more than `tolerance` of\n"
+      "sum lam |rows|^2 is the last. Returns the largest number of steps that a strip of columns took.");
 }
 
 using CellValues = std::variant<In<float>, In<double>>;
@@ -228,8 +258,8 @@ void bind_cells(nb::module_& m) {
   m.def(
       "transpose",
       [](In<int64_t> indptr, In<int32_t> indices, int64_t n_columns, std::vector<CellValues> values) {
-        const int64_t n_rows = int64_t(indptr.shape(0)) - 1;
-        expect(n_rows >= 0 && indptr.data()[n_rows] == int64_t(indices.shape(0)), "indptr does not match indices");
+        expect_offsets(indptr, int64_t(indptr.shape(0)) - 1, int64_t(indices.shape(0)),
+                       "indptr does not match indices");
         return group(indices, n_columns, values, [&, row = int64_t(0)](int64_t k) mutable {
           while (k >= indptr.data()[row + 1]) ++row;
           return int32_t(row);
@@ -276,6 +306,8 @@ NB_MODULE(_core, m) {
   bind_number<double>(m);
   bind_product<float>(m);
   bind_product<double>(m);
+  bind_regression<float>(m);
+  bind_regression<double>(m);
   bind_cells(m);
   bind_drawn<float>(m);
   bind_drawn<double>(m);

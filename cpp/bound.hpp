@@ -15,7 +15,7 @@ inline Report report(const Sums& sums) {
   nb::dict out;
   out["data"] = sums.data, out["squares"] = sums.squares, out["scores"] = sums.scores;
   out["change"] = sums.change, out["size"] = sums.size, out["gap"] = sums.gap, out["steps"] = sums.steps;
-  out["failed"] = sums.failed, out["repaired"] = sums.repaired;
+  out["failed"] = sums.failed, out["stalled"] = sums.stalled, out["repaired"] = sums.repaired;
   return Report(out);
 }
 
@@ -37,14 +37,9 @@ class Bound {
   void cells(const In<int64_t>& indptr, const In<int32_t>& indices, const Values& targets, const Values& weights,
              const MaybeIn<T>& offsets) {
     expect(!has_cells, "the cells were given already");
-    expect(indptr.ndim() == 1 && int64_t(indptr.shape(0)) == h.n_own + 1,
-           "indptr must have one entry more than own has rows");
-    expect(indices.ndim() == 1, "indices must have one dimension");
-    const int64_t *starts = indptr.data(), n = int64_t(indices.shape(0));
-    expect(starts[0] == 0 && starts[h.n_own] == n, "indptr does not match indices");
-    for (int64_t i = 0; i < h.n_own; ++i) expect(starts[i] <= starts[i + 1], "indptr must not fall");
-    for (int64_t k = 0; k < n; ++k)
-      expect(indices.data()[k] >= 0 && indices.data()[k] < h.n_other, "indices must be rows of other");
+    const int64_t n = int64_t(indices.shape(0));
+    expect_offsets(indptr, h.n_own, n, "indptr must hold rising offsets of the rows of own into indices");
+    expect_places(indices, h.n_other, "indices must be rows of other");
     h.targets = hold(targets, n, h.target, "targets must have one value for each cell");
     h.weights = hold(weights, n, h.weight, "weights must have one value for each cell");
     h.offsets = vector_of(offsets, n, "offsets must have one value for each cell");
@@ -139,6 +134,12 @@ class Bound {
     h.spectrum = vector_of(spectrum, h.free(), "spectrum must have one value for each free column");
     if (spectrum) hold(*spectrum);
     h.w0 = T(w0), h.gram = gram ? hold(*gram) : nullptr;
+  }
+  void background_factors(const MaybeIn<T>& own, const MaybeIn<T>& other) {
+    h.own_background = vector_of(own, h.n_own, "own factors must have one value for each row of own");
+    h.other_background = vector_of(other, h.n_other, "other factors must have one value for each row of other");
+    if (own) hold(*own);
+    if (other) hold(*other);
   }
   void duals(const Array<T>& values) {
     expect(h.indptr && values.ndim() == 1 && int64_t(values.shape(0)) == n_cells,
@@ -259,6 +260,9 @@ void bind_half_step(nb::module_& m, const char* name) {
       .def("prior", &B::prior, "mu"_a.noconvert(), "Where rows are held, over the free columns; zero unless told.")
       .def("background", &B::background, "w0"_a, "gram"_a.noconvert() = nb::none(),
            "spectrum"_a.noconvert() = nb::none(), "Weight of unobserved cells; `quadratics` needs no gram.")
+      .def("background_factors", &B::background_factors, "own"_a.noconvert() = nb::none(),
+           "other"_a.noconvert() = nb::none(),
+           "Factors of the weight of unobserved cells, by their row of `own` and by their row of `other`.")
       .def("duals", &B::duals, "values"_a.noconvert(), "Dual variables, kept between sweeps.")
       .def("label", &B::label, "vector"_a.noconvert(), "targets"_a.noconvert(), "weights"_a.noconvert(),
            "One logistic cell of each row beside its squared ones.")

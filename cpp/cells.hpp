@@ -18,6 +18,15 @@ inline void two_dots(const T* a, const T* b, const T* x, int n, T& ax, T& bx) {
     s0 += load(a + i) * v, s1 += load(b + i) * v;
   }
   T t0 = 0, t1 = 0;
+  if (i + w / 2 <= n) {
+    using Half = HalfVec<T>;
+    T h0[w / 2], h1[w / 2];
+    const auto v = Half::load(x + i);
+    Half::store(h0, Half::load(a + i) * v), Half::store(h1, Half::load(b + i) * v);
+    for (int step = w / 4; step > 0; step /= 2)
+      for (int c = 0; c < step; ++c) h0[c] += h0[c + step], h1[c] += h1[c + step];
+    t0 = h0[0], t1 = h1[0], i += w / 2;
+  }
   for (; i < n; ++i) t0 += a[i] * x[i], t1 += b[i] * x[i];
   ax = horizontal_sum<T>(s0) + t0, bx = horizontal_sum<T>(s1) + t1;
 }

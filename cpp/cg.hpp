@@ -8,11 +8,12 @@ namespace halfstep::HALFSTEP_ISA {
 
 // out = (lam I + w0 G) v, the part of the quadratic without cells.
 template <class T>
-inline void apply_base(const HalfStep<T>& h, T lam, const T* v, T* out) {
+inline void apply_base(const HalfStep<T>& h, int64_t i, const T* v, T* out) {
   const int f = h.free();
-  for (int c = 0; c < f; ++c) out[c] = (lam + (h.spectrum ? h.w0 * h.spectrum[c] : T(0))) * v[c];
-  if (h.w0 > 0 && !h.spectrum)
-    for (int c = 0; c < f; ++c) out[c] += h.w0 * dot(h.gram + ptrdiff_t(h.free_start + c) * h.d + h.free_start, v, f);
+  const T lam = h.penalty(i), w0 = h.background(i);
+  for (int c = 0; c < f; ++c) out[c] = (lam + (h.spectrum ? w0 * h.spectrum[c] : T(0))) * v[c];
+  if (w0 > 0 && !h.spectrum)
+    for (int c = 0; c < f; ++c) out[c] += w0 * dot(h.gram + ptrdiff_t(h.free_start + c) * h.d + h.free_start, v, f);
 }
 
 // right += sum l x,  r += sum (l - s x'b) x  and  diagonal += sum s x^2 of one group of cells.
@@ -46,17 +47,17 @@ int solve_cg(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Workspace<T
   constexpr int G = group_cells<T>;
   const int f = h.free();
   const int64_t n = cells.n;
-  const T lam = h.penalty(i);
+  const T lam = h.penalty(i), w0 = h.background(i);
   T *b = ws.b, *r = ws.r, *p = ws.p, *image = ws.v, *inverse = ws.diagonal, *right = ws.base, *z = ws.base;
   const auto row = [&](int64_t k) { return cells.row(k); };
   for (int64_t k = n; k < n + G; ++k) ws.s[k] = ws.l[k] = T(0);  // the repeated rows of the last group
 
   base_terms(h, i, right);
-  apply_base(h, lam, b, image);
+  apply_base(h, i, b, image);
   for (int c = 0; c < f; ++c) {
     r[c] = right[c] - image[c];
-    inverse[c] = lam + (h.spectrum ? h.w0 * h.spectrum[c]
-                        : h.w0 > 0 ? h.w0 * h.gram[ptrdiff_t(h.free_start + c) * (h.d + 1)]
+    inverse[c] = lam + (h.spectrum ? w0 * h.spectrum[c]
+                        : w0 > 0   ? w0 * h.gram[ptrdiff_t(h.free_start + c) * (h.d + 1)]
                                    : T(0));
   }
   for_groups<T>(n, row, [&](int64_t k, const Group<T>& x) {
@@ -75,7 +76,7 @@ int solve_cg(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Workspace<T
   Ahead<T> ahead(cells.x, h.d, f, cells.indices + n, following(h, i), int(n / G));
   int step = 0;
   for (; step < h.max_steps && rz > goal; ++step) {
-    apply_base(h, lam, p, image);
+    apply_base(h, i, p, image);
     for_groups<T>(n, row, [&](int64_t k, const Group<T>& x) {
       T by[G];
       ahead();

@@ -28,13 +28,6 @@ void by_runs(const int64_t* indptr, int64_t n, int n_threads, Work work) {
   parallel(n_threads, int64_t(ends.size()) - 1, [&](int, int64_t task) { work(ends[task], ends[task + 1]); });
 }
 
-inline void expect_cells(const In<int64_t>& indptr, int64_t rows, int64_t cells) {
-  expect(indptr.ndim() == 1 && int64_t(indptr.shape(0)) == rows + 1 && rows >= 0 && indptr.data()[0] == 0 &&
-             indptr.data()[rows] == cells,
-         "indptr does not match rows and cells");
-  for (int64_t i = 0; i < rows; ++i) expect(indptr.data()[i] <= indptr.data()[i + 1], "indptr must not fall");
-}
-
 template <class T>
 void bind_drawn(nb::module_& m) {
   using namespace nb::literals;
@@ -49,10 +42,9 @@ void bind_drawn(nb::module_& m) {
                    columns_of(moved, "moved must be two-dimensional") == r.d && int64_t(moved.shape(0)) == n &&
                    base.ndim() == 1 && int64_t(base.shape(0)) == n,
                "left, moved and right must have the same columns, moved and base the rows of left");
-        expect_cells(indptr, n, cells);
+        expect_offsets(indptr, n, cells, "indptr does not match rows and cells");
         expect(targets.ndim() == 1 && int64_t(targets.shape(0)) == cells, "targets must have one value for each cell");
-        for (int64_t k = 0; k < cells; ++k)
-          expect(indices.data()[k] >= 0 && size_t(indices.data()[k]) < right.shape(0), "indices must be rows of right");
+        expect_places(indices, int64_t(right.shape(0)), "indices must be rows of right");
         r.left = left.data(), r.moved = moved.data(), r.base = base.data(), r.right = right.data();
         r.indptr = indptr.data(), r.indices = indices.data(), r.targets = targets.data();
         r.weights = vector_of(weights, size_t(cells), "weights must have one value for each cell");
@@ -71,7 +63,7 @@ void bind_drawn(nb::module_& m) {
   const auto drawn = [](const In<int64_t>& indptr, const In<T>& values, uint64_t seed, uint32_t sweep,
                         int64_t first_row) {
     DrawnCells<T> c;
-    expect_cells(indptr, int64_t(indptr.shape(0)) - 1, int64_t(values.shape(0)));
+    expect_offsets(indptr, int64_t(indptr.shape(0)) - 1, int64_t(values.shape(0)), "indptr does not match the cells");
     c.indptr = indptr.data(), c.values = values.data(), c.noise = Noise{seed, sweep, 0, first_row};
     return c;
   };
@@ -98,8 +90,7 @@ void bind_drawn(nb::module_& m) {
               int64_t first_row, int n_threads) {
         DrawnCells<T> c = drawn(indptr, scores, seed, sweep, first_row);
         expect(codes.ndim() == 1 && codes.shape(0) == scores.shape(0), "codes must have one value for each cell");
-        for (size_t k = 0; k < codes.shape(0); ++k)
-          expect(codes.data()[k] >= 0 && size_t(codes.data()[k]) + 1 < cuts.shape(0), "codes must be classes");
+        expect_places(codes, int64_t(cuts.shape(0)) - 1, "codes must be classes");
         c.codes = codes.data(), c.cuts = cuts.data();
         auto out = make<T>({scores.shape(0)});
         c.out = out.data();
@@ -115,8 +106,7 @@ void bind_drawn(nb::module_& m) {
         const int64_t n = int64_t(scores.shape(0)), shares = (n + pass_cells - 1) / pass_cells;
         const int classes = int(cuts.shape(0)) - 1, size = 3 * classes - 3;
         expect(classes >= 2 && int64_t(codes.shape(0)) == n, "cuts must bound two classes, codes be one for each cell");
-        for (int64_t k = 0; k < n; ++k)
-          expect(codes.data()[k] >= 0 && codes.data()[k] < classes, "codes must be classes");
+        expect_places(codes, classes, "codes must be classes");
         std::vector<double> parts(size_t(shares) * size, 0.0);
         auto out = make<double>({size_t(size)});
         {

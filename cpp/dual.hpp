@@ -10,9 +10,9 @@ namespace halfstep::HALFSTEP_ISA {
 template <class T>
 bool solve_dual(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Workspace<T>& ws) {
   const int f = h.free(), n = int(cells.n), ld = panel_ld<T>(f);
-  const T lam = h.penalty(i);
+  const T lam = h.penalty(i), w0 = h.background(i);
   T *root = ws.diagonal, *u = ws.l;
-  for (int c = 0; c < f; ++c) root[c] = T(1) / std::sqrt(lam + (h.spectrum ? h.w0 * h.spectrum[c] : T(0)));
+  for (int c = 0; c < f; ++c) root[c] = T(1) / std::sqrt(lam + (h.spectrum ? w0 * h.spectrum[c] : T(0)));
   const bool based = base_terms(h, i, ws.base);
   for (int k = 0; k < n; ++k) {
     ws.s[k] = std::sqrt(ws.s[k]);

@@ -84,7 +84,7 @@ struct Cells {
   const T* x;    // `other` from its first free column on
   const int32_t* indices;
   int64_t first, n;
-  T row_weight;
+  T row_weight, w0;
 
   Cells(const HalfStep<T>& h, int64_t i, int64_t k0, int64_t k1)
       : h(h),
@@ -93,7 +93,8 @@ struct Cells {
         indices(h.indices + k0),
         first(k0),
         n(k1 - k0),
-        row_weight(h.own_weights ? h.own_weights[i] : T(1)) {}
+        row_weight(h.own_weights ? h.own_weights[i] : T(1)),
+        w0(h.background(i)) {}
   Cells(const HalfStep<T>& h, int64_t i) : Cells(h, i, h.indptr[i], h.indptr[i + 1]) {}
 
   const T* row(int64_t k) const { return x + int64_t(indices[k]) * h.d; }
@@ -101,6 +102,8 @@ struct Cells {
     const T weight = row_weight * (h.weights ? h.weights[first + k] : h.weight);
     return h.other_weights ? weight * h.other_weights[indices[k]] : weight;
   }
+  // What an unobserved cell would weigh here.
+  T background(int64_t k) const { return h.other_background ? w0 * h.other_background[indices[k]] : w0; }
   T target(int64_t k) const { return h.targets ? h.targets[first + k] : h.target; }
   T offset(int64_t k) const { return h.offsets ? h.offsets[first + k] : T(0); }
   // What the pinned columns contribute to the score.
@@ -117,20 +120,19 @@ inline int64_t following(const HalfStep<T>& h, int64_t i) {
   return i + 1 < h.n_own ? h.indptr[i + 2] - h.indptr[i + 1] : 0;
 }
 
-// Squared loss: curvature s = w - w0 and linear coefficient l of each cell, so that its cost is s/2 (x'b)^2 - l x'b +
-// const.
+// Squared loss: curvature s = w - w0_ij and linear coefficient l of each cell, so that its cost is s/2 (x'b)^2 - l x'b
+// + const.
 template <class T>
 inline void linearise(const Cells<T>& cells, T* s, T* l) {
-  const T w0 = cells.h.w0;
   const bool pins = cells.has_pinned();
   if (!pins && !cells.h.weights && !cells.h.targets && !cells.h.offsets && !cells.h.own_weights &&
-      !cells.h.other_weights) {  // all cells are alike
-    const T w = cells.h.weight, t = w * cells.h.target;
+      !cells.h.other_weights && !cells.h.other_background) {  // all cells are alike
+    const T w = cells.h.weight, w0 = cells.w0, t = w * cells.h.target;
     for (int64_t k = 0; k < cells.n; ++k) s[k] = w - w0, l[k] = t;
     return;
   }
   for (int64_t k = 0; k < cells.n; ++k) {
-    const T w = cells.weight(k), p = pins ? cells.pinned(k) : T(0);
+    const T w = cells.weight(k), w0 = cells.background(k), p = pins ? cells.pinned(k) : T(0);
     s[k] = w - w0;
     l[k] = w * (cells.target(k) - cells.offset(k) - p) + w0 * p;
   }
@@ -141,14 +143,14 @@ template <class T>
 inline bool base_terms(const HalfStep<T>& h, int64_t i, T* base) {
   const int f = h.free();
   const T* mu = h.prior(i);
-  const T lam = h.penalty(i);
+  const T lam = h.penalty(i), w0 = h.background(i);
   for (int c = 0; c < f; ++c) base[c] = mu ? lam * mu[c] : T(0);
   const bool pins = f < h.d && h.w0 > 0;
   if (pins) {
     const T* own = h.own + i * h.d;
     for (int c = 0; c < f; ++c) {
       const T* g = h.gram + ptrdiff_t(h.free_start + c) * h.d;
-      base[c] -= h.w0 * (dot(g, own, h.free_start) + dot(g + h.free_stop, own + h.free_stop, h.d - h.free_stop));
+      base[c] -= w0 * (dot(g, own, h.free_start) + dot(g + h.free_stop, own + h.free_stop, h.d - h.free_stop));
     }
   }
   return mu || pins;
@@ -160,13 +162,13 @@ inline bool base_terms(const HalfStep<T>& h, int64_t i, T* base) {
 template <class T>
 inline void add_base(const HalfStep<T>& h, int64_t i, T* quadratic, T* base) {
   const int f = h.free(), ld = panel_ld<T>(f);
-  const T lam = h.penalty(i);
-  if (h.w0 > 0 && !h.spectrum)
+  const T lam = h.penalty(i), w0 = h.background(i);
+  if (w0 > 0 && !h.spectrum)
     for (int r = 0; r < f; ++r)
-      axpy(h.w0, h.gram + ptrdiff_t(h.free_start + r) * h.d + h.free_start, quadratic + ptrdiff_t(r) * ld, r + 1);
+      axpy(w0, h.gram + ptrdiff_t(h.free_start + r) * h.d + h.free_start, quadratic + ptrdiff_t(r) * ld, r + 1);
   double trace = 0;
   for (int c = 0; c < f; ++c)
-    trace += quadratic[ptrdiff_t(c) * ld + c] += lam + (h.spectrum ? h.w0 * h.spectrum[c] : T(0));
+    trace += quadratic[ptrdiff_t(c) * ld + c] += lam + (h.spectrum ? w0 * h.spectrum[c] : T(0));
   const T ridge = lam > 0 ? T(0) : T(64 * std::numeric_limits<T>::epsilon() * trace / f);
   for (int c = 0; ridge > 0 && c < f; ++c) quadratic[ptrdiff_t(c) * ld + c] += ridge;
   if (base_terms(h, i, base)) axpy(T(1), base, quadratic + ptrdiff_t(f) * ld, f);

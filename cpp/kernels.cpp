@@ -4,6 +4,7 @@
 #include "cells.hpp"
 #include "dense.hpp"
 #include "lanes.hpp"
+#include "regression.hpp"
 
 #define HALFSTEP_TEXT_(x) #x
 #define HALFSTEP_TEXT(x) HALFSTEP_TEXT_(x)
@@ -73,6 +74,7 @@ Kernels<T> table() {
       weight_rows<T>,
       latent_rows<T>,
       class_sums<T>,
+      regress<T>,
   };
 }
 

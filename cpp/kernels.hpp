@@ -44,6 +44,22 @@ struct DrawnCells {
   T* out = nullptr;
 };
 
+// Features F (n x p, CSR) of rows b_i, and the weights W (p x f) that predict them; regression.hpp.
+constexpr int strip_columns = 16;
+template <class T>
+struct Regression {
+  int64_t n = 0, p = 0;
+  int f = 0;
+  const int64_t* indptr = nullptr;
+  const int32_t* indices = nullptr;
+  const T *values = nullptr, *rows = nullptr, *lam = nullptr;  // cells; n x f; n
+  const T* diagonal = nullptr;                                 // p: of F'DF + eta I
+  T *weights = nullptr, *fitted = nullptr;                     // W p x f and F W n x f: start in, solution out
+  T eta = 0;
+  double tolerance = 0;  // the last step is the one that gains less than this share of sum lam |b|^2
+  int max_steps = 0;
+};
+
 template <class T>
 struct Kernels {
   void* (*open)(const HalfStep<T>&);  // a worker's scratch
@@ -67,6 +83,7 @@ struct Kernels {
   void (*latent)(const DrawnCells<T>&, int64_t first, int64_t last);
   void (*classes)(const T* z, const int32_t* codes, const double* cuts, int classes, int64_t first, int64_t last,
                   double* out);
+  int (*regress)(const Regression<T>&, int first);  // a strip of the columns of W, from the first one; its steps
 };
 
 // Those of the instruction set in use.

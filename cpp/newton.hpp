@@ -17,6 +17,7 @@
 namespace halfstep::HALFSTEP_ISA {
 
 constexpr int block_cells = 64;
+constexpr double far = 8;  // times the size of a row's problem: numbers computed there are too coarse here
 
 // What `Terms` says about up to block_cells cells.
 template <class T>
@@ -43,37 +44,26 @@ class NewtonRow {
   // Leaves the best row found in ws.b and its dual variables in h.duals. False: no finite row exists.
   bool solve(Sums& sums) {
     read_base();
+    if (dense && lam > 0 && !definite) return false;  // rounding has bent B: in these numbers there is no minimum
     read_cells();
     turn();
     keep_bounds();
-    State now = begin();
-    if (!std::isfinite(now.primal)) {  // where a loss overflows at the old row, zero may do
-      std::memset(ws.b, 0, sizeof(T) * f);
-      now = begin();
-    }
+    const State now = start();
     if (!std::isfinite(now.primal)) return false;
-    double best = INFINITY, bound = -INFINITY, gap = INFINITY, stalled_at = INFINITY;
-    int step = 0, since = 0;
-    for (;; ++step) {
-      if (now.primal < best) {
-        best = now.primal;
-        std::memcpy(ws.best, ws.b, sizeof(T) * f);
-      }
-      if (now.primal - now.gap > bound) bound = now.primal - now.gap;
-      gap = now.scale > 0 ? (best - bound) / now.scale : best - bound;
-      if (gap <= h.tolerance || step >= h.max_steps) break;
-      if (gap < 0.5 * stalled_at)
-        stalled_at = gap, since = 0;
-      else if (++since > 12)
-        break;  // the gap is at the rounding of T
-      if (!terms.sharpen(now.cells, now.rest, ws.slope, ws.multiplier, n) && !move(now, sums)) break;
-      now = evaluate();
+    Course course;
+    follow(now, course, sums);
+    // Dual variables of the sweep before may hold a row where they belonged: it starts again from nothing.
+    if (course.gap > solved() && warm()) {
+      std::memset(ws.b, 0, sizeof(T) * f);
+      std::memset(ws.multiplier, 0, sizeof(T) * n);
+      const State cold = begin();
+      if (std::isfinite(cold.primal)) follow(cold, course, sums);
     }
     std::memcpy(ws.b, ws.best, sizeof(T) * f);
     if (h.duals) std::memcpy(h.duals + cells.first, ws.slope, sizeof(T) * n);
-    sums.steps += step;
-    if (gap > sums.gap) sums.gap = gap;
-    return std::isfinite(best);
+    if (course.gap > sums.gap) sums.gap = course.gap;
+    if (course.gap > solved() && (sums.stalled < 0 || i < sums.stalled)) sums.stalled = i;
+    return std::isfinite(course.best);
   }
 
  private:
@@ -84,6 +74,11 @@ class NewtonRow {
     double cells, rest;  // the two parts of the gap
     double gap;
     double scale;  // sum of the sizes of the terms: what the gap is relative to
+  };
+
+  // The best row so far, in ws.best: its value and scale, a bound of the optimum, and how far they are apart.
+  struct Course {
+    double best = INFINITY, scale = 0, bound = -INFINITY, gap = INFINITY;
   };
 
   const HalfStep<T>& h;
@@ -98,11 +93,69 @@ class NewtonRow {
   int64_t turned = 0;
   double constant = 0;
 
+  // The gap at which a row counts as solved: what was asked for, as far as numbers of type T can tell.
+  double solved() const {
+    const double least = 1e3 * std::numeric_limits<T>::epsilon();
+    return h.tolerance > least ? h.tolerance : least;
+  }
+
+  // Whether the row began from a row and dual variables of its own.
+  bool warm() const {
+    if (h.duals) return true;
+    const T* old = h.own + i * h.d + h.free_start;
+    for (int c = 0; c < f; ++c)
+      if (old[c] != 0) return true;
+    return false;
+  }
+
+  State start() {
+    const State now = begin();
+    if (std::isfinite(now.primal)) return now;
+    std::memset(ws.b, 0, sizeof(T) * f);  // where a loss overflows at the old row, zero may do
+    return begin();
+  }
+
+  // Newton steps from where the row is until its gap is closed, or falls no more.
+  void follow(State now, Course& course, Sums& sums) {
+    double stalled_at = INFINITY, from = now.scale;
+    int step = 0, since = 0;
+    for (;; ++step) {
+      if (now.scale * far < from) {  // scores and bounds are as good as the rounding of where they were computed
+        from = now.scale, course = Course();
+        now = afresh();
+      }
+      if (now.primal < course.best) {
+        course.best = now.primal, course.scale = now.scale;
+        std::memcpy(ws.best, ws.b, sizeof(T) * f);
+      }
+      if (now.primal - now.gap > course.bound && now.scale <= far * course.scale) course.bound = now.primal - now.gap;
+      course.gap = course.scale > 0 ? (course.best - course.bound) / course.scale : course.best - course.bound;
+      if (course.gap <= h.tolerance || step >= h.max_steps) break;
+      if (course.gap < 0.5 * stalled_at)
+        stalled_at = course.gap, since = 0;
+      else if (++since > 12)
+        break;  // the gap is at the rounding of T
+      if (!terms.sharpen(now.cells, now.rest, ws.slope, ws.multiplier, n) && !move(now, sums)) break;
+      now = evaluate();
+    }
+    sums.steps += step;
+  }
+
   State begin() {
     score(ws.b);
+    terms.start(ws.half, ws.z, ws.multiplier, n);
+    return clean();
+  }
+
+  // The row as it is, with nothing left of rows before it.
+  State afresh() {
+    score(ws.b);
+    return clean();
+  }
+
+  State clean() {
     std::memset(ws.v, 0, sizeof(T) * f);
     for (int64_t k = 0; k < n; ++k) ws.slope[k] = 0;
-    terms.start(ws.half, ws.z, ws.multiplier, n);
     return evaluate();
   }
 
@@ -119,8 +172,9 @@ class NewtonRow {
     double pinned = 0;
     for (int64_t k = 0; k < n; ++k) {
       const T p = pins ? cells.pinned(k) : T(0);
-      ws.s[k] = -h.w0, ws.l[k] = h.w0 * p;
-      pinned -= double(p) * p;
+      const T w0 = cells.background(k);
+      ws.s[k] = -w0, ws.l[k] = w0 * p;
+      pinned -= double(w0) * p * p;
     }
     accumulate(cells.x, h.d, f, cells.indices, n, ws.s, ws.l, ws.unobserved, ws.panel);
     add_base(h, i, ws.unobserved, ws.base);
@@ -129,15 +183,29 @@ class NewtonRow {
       for (int c = 0; c < r; ++c) ws.unobserved[ptrdiff_t(c) * ld + r] = ws.unobserved[ptrdiff_t(r) * ld + c];
     std::memcpy(ws.root, ws.unobserved, sizeof(T) * quadratic_size<T>(f));
     definite = cholesky(ws.root, ld, f, f, ws.scratch);
+    if (sizeof(T) == sizeof(double) && lam > 0) hold_base();
     const T* own = cells.own;
     for (int r = 0; pins && r < h.d; ++r) {
       if (r == h.free_start) r = h.free_stop;
       if (r == h.d) break;
       const T* g = h.gram + ptrdiff_t(r) * h.d;
-      pinned +=
-          double(own[r]) * (dot(g, own, h.free_start) + dot(g + h.free_stop, own + h.free_stop, h.d - h.free_stop));
+      pinned += double(cells.w0) * own[r] *
+                (dot(g, own, h.free_start) + dot(g + h.free_stop, own + h.free_stop, h.d - h.free_stop));
     }
-    constant += double(h.w0) / 2 * pinned;
+    constant += pinned / 2;
+  }
+
+  // B is positive definite and rounding may hide it. Where there are no wider numbers, a ridge of some roundings of its
+  // mean diagonal holds what is left.
+  void hold_base() {
+    double trace = 0;
+    for (int c = 0; c < f; ++c) trace += std::fabs(ws.unobserved[ptrdiff_t(c) * ld + c]);
+    T ridge = T(16 * std::numeric_limits<T>::epsilon() * trace / f);
+    for (int tries = 0; !definite && tries < 6; ++tries, ridge *= 8) {
+      for (int c = 0; c < f; ++c) ws.unobserved[ptrdiff_t(c) * ld + c] += ridge;
+      std::memcpy(ws.root, ws.unobserved, sizeof(T) * quadratic_size<T>(f));
+      definite = cholesky(ws.root, ld, f, f, ws.scratch);
+    }
   }
 
   void read_cells() {

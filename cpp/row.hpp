@@ -13,9 +13,10 @@
 //             targets and weights. A target that is not a number stands for no cell. One of the steps is 1; indices
 //             are 0 .. n_other - 1. Squared loss without background, offsets and constraints only (lanes.hpp).
 //   own_weights, other_weights   n_own, n_other   or null: factors of the weights of their cells; not for tables
+//   own_background, other_background   n_own, n_other   or null: factors of w0; cell (i, j) has w0_ij = w0 a_i c_j
 //   lam       n_own          or null and then lam_all
 //   mu        n_own x f      or null; mu_stride = 0 shares one row
-//   gram      d x d          Gram matrix of the whole other side, dense; null where w0 = 0
+//   gram      d x d          sum_j c_j x_j x_j' over the whole other side, dense; null where w0 = 0
 //   spectrum  f              its diagonal on the free range when `other` was rotated so that it is diagonal there
 //   duals     cells          PLQ losses: the dual variable of each cell, kept between sweeps
 //   label_vector   d         squared loss: one more row of `other` whose cell is logistic (labelled.hpp), or null
@@ -24,7 +25,7 @@
 //
 // Row i minimises, with the pinned part p_j = sum over pinned columns of own[i] * other[j],
 //
-//   lam_i/2 |b - mu_i|^2 + w0/2 sum_{j unobserved} (p_j + x_j'b)^2
+//   lam_i/2 |b - mu_i|^2 + 1/2 sum_{j unobserved} w0_ij (p_j + x_j'b)^2
 //                        + 1/2 sum_{j observed} w_j phi(g_j + p_j + x_j'b; t_j)
 //
 // or, by Method::draw under squared loss, is drawn from the normal law whose minus log density that is.
@@ -81,6 +82,7 @@ struct HalfStep {
   const T* mu = nullptr;
   int64_t mu_stride = 0;
   T w0 = 0;
+  const T *own_background = nullptr, *other_background = nullptr;
   const T *gram = nullptr, *spectrum = nullptr;
   T* duals = nullptr;
   const T *label_vector = nullptr, *label_targets = nullptr, *label_weights = nullptr;
@@ -97,6 +99,7 @@ struct HalfStep {
   int free() const { return free_stop - free_start; }
   bool is_table() const { return !indptr; }
   T penalty(int64_t i) const { return lam ? lam[i] : lam_all; }
+  T background(int64_t i) const { return own_background ? w0 * own_background[i] : w0; }  // before c_j
   const T* prior(int64_t i) const { return mu ? mu + i * mu_stride : nullptr; }
 };
 
@@ -104,18 +107,20 @@ struct HalfStep {
 struct Sums {
   double data = 0;       // sum_obs w phi(z; t)
   double squares = 0;    // sum_obs (t - z)^2
-  double scores = 0;     // sum_obs z^2
+  double scores = 0;     // sum_obs a c z^2
   double change = 0;     // sum |b_new - b_old|^2
   double size = 0;       // sum |b_new|^2
   double gap = 0;        // largest relative optimality gap of an iterative finish
   double steps = 0;      // inner iterations
   int64_t failed = -1;   // first row without a finite solution
+  int64_t stalled = -1;  // first row that iterations left short of its tolerance
   int64_t repaired = 0;  // rows that needed the float64 retry
 
   void add(const Sums& more) {
     data += more.data, squares += more.squares, scores += more.scores;
     change += more.change, size += more.size, steps += more.steps, repaired += more.repaired;
     if (more.gap > gap) gap = more.gap;
+    if (stalled < 0 || (more.stalled >= 0 && more.stalled < stalled)) stalled = more.stalled;
     if (failed < 0 || (more.failed >= 0 && more.failed < failed)) failed = more.failed;
   }
 };

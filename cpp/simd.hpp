@@ -33,6 +33,15 @@ template <class T>
 inline void store(T* p, Vec<T> v) {
   *reinterpret_cast<typename Simd<T>::loose*>(p) = v;
 }
+// Half a vector, for what is left of a row behind its whole ones.
+template <class T>
+struct HalfVec {
+  static constexpr int width = Simd<T>::width / 2;
+  typedef T type __attribute__((vector_size(vector_bytes / 2), aligned(alignof(T)), may_alias));
+  static type load(const T* p) { return *reinterpret_cast<const type*>(p); }
+  static void store(T* p, type v) { *reinterpret_cast<type*>(p) = v; }
+};
+
 template <class T>
 inline T horizontal_sum(Vec<T> v) {
   constexpr int w = width<T>;
@@ -56,6 +65,11 @@ constexpr int padded(int columns) {
 template <class T>
 inline T dot(const T* a, const T* b, int n) {
   constexpr int w = width<T>;
+  if (n < w) {  // a few pinned columns, usually: nothing to sum across
+    T sum = 0;
+    for (int i = 0; i < n; ++i) sum += a[i] * b[i];
+    return sum;
+  }
   Vec<T> s0 = {}, s1 = {};
   int i = 0;
   for (; i + 2 * w <= n; i += 2 * w) {

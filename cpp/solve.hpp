@@ -11,6 +11,14 @@
 
 namespace halfstep::HALFSTEP_ISA {
 
+// a_i c_j of a cell: what an unobserved one would weigh in its place, in units of w0.
+template <class T>
+inline double relative(const Cells<T>& cells, int64_t i, int64_t k) {
+  const HalfStep<T>& h = cells.h;
+  const double own = h.own_background ? h.own_background[i] : 1;
+  return h.other_background ? own * h.other_background[cells.indices[k]] : own;
+}
+
 // Adds what the cells k0..k1 of row i cost under the row's present values.
 template <class T>
 void evaluate_cells(const HalfStep<T>& h, int64_t i, int64_t k0, int64_t k1, Sums& sums) {
@@ -23,7 +31,7 @@ void evaluate_cells(const HalfStep<T>& h, int64_t i, int64_t k0, int64_t k1, Sum
     const double z = plain + cells.offset(k), t = cells.target(k), w = cells.weight(k);
     data += w * loss_value(h.loss, z, t);
     squares += (t - z) * (t - z);
-    scores += plain * plain;
+    scores += relative(cells, i, k) * plain * plain;
   }
   sums.data += data, sums.squares += squares, sums.scores += scores;
 }

@@ -9,7 +9,7 @@ namespace halfstep::HALFSTEP_ISA {
 template <class T>
 bool solve_subspace(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Workspace<T>& ws) {
   const int f = h.free();
-  const T lam = h.penalty(i);
+  const T lam = h.penalty(i), w0 = h.background(i);
   base_terms(h, i, ws.base);
   for (int64_t k = 0; k < cells.n; ++k) ws.z[k] = ws.l[k] - ws.s[k] * dot(cells.row(k), ws.b, f);
   for (int c0 = 0; c0 < f; c0 += h.block) {
@@ -21,12 +21,12 @@ bool solve_subspace(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Work
       right[c] += ws.base[c0 + c] - lam * ws.b[c0 + c];
       row[c] += lam;
       if (h.spectrum) {
-        row[c] += h.w0 * h.spectrum[c0 + c];
-        right[c] -= h.w0 * h.spectrum[c0 + c] * ws.b[c0 + c];
-      } else if (h.w0 > 0) {
+        row[c] += w0 * h.spectrum[c0 + c];
+        right[c] -= w0 * h.spectrum[c0 + c] * ws.b[c0 + c];
+      } else if (w0 > 0) {
         const T* g = h.gram + ptrdiff_t(h.free_start + c0 + c) * h.d + h.free_start;
-        axpy(h.w0, g + c0, row, c + 1);
-        right[c] -= h.w0 * dot(g, ws.b, f);
+        axpy(w0, g + c0, row, c + 1);
+        right[c] -= w0 * dot(g, ws.b, f);
       }
     }
     if (!solve_quadratic(ws.quadratic, ld, m, ws.scratch, ws.p)) return false;

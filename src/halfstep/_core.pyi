@@ -112,6 +112,15 @@ class HalfStep32:
     ) -> None:
         """Weight of unobserved cells; `quadratics` needs no gram."""
 
+    def background_factors(
+        self,
+        own: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)] | None = None,
+        other: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)] | None = None,
+    ) -> None:
+        """
+        Factors of the weight of unobserved cells, by their row of `own` and by their row of `other`.
+        """
+
     def duals(self, values: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu")]) -> None:
         """Dual variables, kept between sweeps."""
 
@@ -229,6 +238,15 @@ class HalfStep64:
         spectrum: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)] | None = None,
     ) -> None:
         """Weight of unobserved cells; `quadratics` needs no gram."""
+
+    def background_factors(
+        self,
+        own: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)] | None = None,
+        other: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)] | None = None,
+    ) -> None:
+        """
+        Factors of the weight of unobserved cells, by their row of `own` and by their row of `other`.
+        """
 
     def duals(self, values: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")]) -> None:
         """Dual variables, kept between sweeps."""
@@ -406,6 +424,43 @@ def best_of_product(
 
     Only columns in `order` are chosen, of equal scores the first there; cells of `seen` are left out. `positive`
     keeps scores above 0 alone. Short lists end in -1 and NaN. The product is never held as a whole.
+    """
+
+@overload
+def regress(
+    indptr: Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)],
+    indices: Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
+    values: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+    rows: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+    lam: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+    diagonal: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu", writable=False)],
+    eta: float,
+    weights: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu")],
+    fitted: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu")],
+    tolerance: float,
+    max_steps: int,
+    n_threads: int,
+) -> int: ...
+@overload
+def regress(
+    indptr: Annotated[NDArray[numpy.int64], dict(order="C", device="cpu", writable=False)],
+    indices: Annotated[NDArray[numpy.int32], dict(order="C", device="cpu", writable=False)],
+    values: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    rows: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    lam: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    diagonal: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu", writable=False)],
+    eta: float,
+    weights: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")],
+    fitted: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")],
+    tolerance: float,
+    max_steps: int,
+    n_threads: int,
+) -> int:
+    """
+    Weights W, in place, that lower sum_i lam_i |rows_i - W'f_i|^2 + eta |W|^2, by conjugate gradients.
+
+    diagonal : of F'DF + eta I. fitted : F W, kept up to date. A step that gains no more than `tolerance` of
+    sum lam |rows|^2 is the last. Returns the largest number of steps that a strip of columns took.
     """
 
 def group_cells(

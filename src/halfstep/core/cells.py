@@ -64,6 +64,12 @@ class Observations:
         """Observed cells of each row."""
         return np.diff(self.indptr)
 
+    @property
+    def total_weight(self) -> float:
+        """The sum of the weights."""
+        one = not isinstance(self.weights, np.ndarray)
+        return float(np.sum(self.weights, dtype=np.float64)) * (len(self) if one else 1)
+
     def per_row(self, rule: Callable[[NDArray[np.int64]], Values]) -> Values:
         """What a rule gives each row from its number of cells. Cells on a cluster apply it where their rows are."""
         return rule(self.counts)
@@ -78,10 +84,8 @@ class Observations:
     def astype(self, dtype: Any) -> Observations:
         """The same cells with values of another precision."""
 
-        def cast(values: Values) -> Values:
-            return np.ascontiguousarray(values, dtype) if isinstance(values, np.ndarray) else values
-
-        return replace(self, targets=cast(self.targets), weights=cast(self.weights), _transposed=[])
+        targets, weights = _narrow("targets", self.targets, dtype), _narrow("weights", self.weights, dtype)
+        return replace(self, targets=targets, weights=weights, _transposed=[])
 
     def take(self, rows: NDArray[np.int64]) -> Observations:
         """Some of the rows, in the given order."""
@@ -138,7 +142,7 @@ class Observations:
             csr.eliminate_zeros()
         data = np.asarray(csr.data)
         constant = len(data) > 0 and data.min() == data.max()
-        weights: Values = float(data[0]) if constant else np.ascontiguousarray(data, dtype)
+        weights = _narrow("weights", float(data[0]) if constant else data, dtype)
         indices = np.ascontiguousarray(csr.indices, np.int32)
         return cls(csr.shape, np.ascontiguousarray(csr.indptr, np.int64), indices, 1.0, weights)
 
@@ -196,6 +200,22 @@ class DenseCells:
             np.asarray(self.targets, dtype),
             np.asarray(weights, dtype) if isinstance(weights, np.ndarray) else float(weights),
         )
+
+
+def _narrow(name: str, values: Values, dtype: Any) -> Values:
+    """Values in a precision that they fit: none grows infinite, and no weight that counts becomes one that does not."""
+    given = np.asarray(values)
+    largest = np.abs(given).max(initial=0.0)
+    if largest > np.finfo(dtype).max:
+        raise ValueError(f"{name} of {largest:.3g} do not fit {np.dtype(dtype)}; scale them, or use float64.")
+    narrow = np.ascontiguousarray(given, dtype)
+    lost = (narrow.reshape(given.shape) == 0) & (given != 0)
+    if name == "weights" and lost.any():
+        raise ValueError(
+            f"weights of {np.abs(given[lost]).max():.3g} are 0 in {np.dtype(dtype)}, so {np.count_nonzero(lost)} cells "
+            "would not count; scale all weights up, leave these cells out, or use float64."
+        )
+    return narrow if isinstance(values, np.ndarray) else values
 
 
 def check_size(shape: tuple[int, int]) -> None:

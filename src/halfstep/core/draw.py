@@ -2,7 +2,10 @@
 
     t_k ~ N(z_k, 1 / (alpha w_k)),   z = u_i . v_j over all columns, column `constant` of side 1 being the intercept
     b_ic ~ N(mu_c, 1 / lam_c)        the free columns of a side; mu_c = 0 for biases, whose mean is the intercept's
-    mu_c ~ N(0, 1 / strength),  lam_c ~ Gamma(shape, rate),  alpha ~ Gamma(shape, rate),  intercept ~ N(0, 1 / width)
+    mu_c ~ N(0, 1 / strength),  lam_c ~ Gamma(shape, rate),  alpha ~ Gamma(noise_shape, noise_rate),
+    intercept ~ N(0, 1 / width)
+
+Where features of rows are known, mu_c + (F W)_ic stands for mu_c, and W is drawn too (`drawn_features.py`).
 
 Every random number derives from seed and sweep: those of rows and cells in the core, by their number, all others from
 one generator for each sweep. So the bits depend on no thread. Between half-steps cells are walked once, by rows of
@@ -12,15 +15,17 @@ conditionals.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from halfstep import _core
 from halfstep.core.arrays import Floats
-from halfstep.core.drawn_cells import Cells, Chance, Likelihood, Prior, Residual
+from halfstep.core.drawn_cells import CellsAnywhere, Chance, Prior, Residual
+from halfstep.core.drawn_features import DrawnWeights
+from halfstep.core.drawn_rows import RowDraw, Stretch
+from halfstep.core.likelihoods import Likelihood
 from halfstep.errors import RowError
 
 
@@ -40,19 +45,28 @@ class Columns:
 
 @dataclass
 class Draw:
-    """One draw of everything: rows (n, d) of both sides, means and precisions (f,) of their free columns, noise."""
+    """One draw of everything: rows (n, d) of both sides, means and precisions (f,) of their free columns, noise.
+
+    told : weights of the features of a side, None where it has none.
+    """
 
     rows: list[NDArray[Any]]
     mean: list[Floats]
     precision: list[Floats]
     alpha: float
+    told: list[DrawnWeights | None] = field(default_factory=lambda: [None, None])
+
+    def expected(self, side: int) -> Floats:
+        """Where free columns are expected: (1, f) for all rows of a side, or (n, f) where features are known."""
+        told = self.told[side]
+        return self.mean[side][None, :] if told is None else self.mean[side] + told.fitted
 
 
 @dataclass
 class Sampler:
     """Sweeps over a state: hyperparameters and rows of side 0, of side 1, then intercept, scale and noise."""
 
-    cells: Cells
+    cells: CellsAnywhere
     columns: Columns
     likelihood: Likelihood
     prior: Prior
@@ -76,44 +90,29 @@ class Sampler:
         return drawn.loss
 
     def draw_hyper(self, state: Draw, side: int, rng: np.random.Generator) -> None:
-        """Mean and precision of every free column, given the rows: normal, then gamma."""
+        """Mean and precision of every free column, given the rows: normal, then gamma. Then weights of features."""
         start, stop = self.columns.free[side]
-        rows = state.rows[side][:, start:stop].astype(np.float64)
+        whole, told = state.rows[side][:, start:stop].astype(np.float64), state.told[side]
+        rows = whole if told is None else whole - told.fitted
         n, lam = len(rows), state.precision[side]
         held = n * lam + self.prior.strength
         mean = lam * rows.sum(axis=0) / held + rng.standard_normal(stop - start) / np.sqrt(held)
         mean[self.columns.bias[side] - start] = 0.0
         squares = np.sum((rows - mean) ** 2, axis=0)
+        if told is not None:  # weights have the precision of their column times eta
+            n, squares = n + len(told.weights), squares + told.eta * np.sum(told.weights**2, axis=0)
         state.mean[side] = mean
         state.precision[side] = rng.standard_gamma(self.prior.shape + n / 2, stop - start) / (
             self.prior.rate + squares / 2
         )
+        if told is not None:
+            told.draw(whole - mean, state.precision[side], self.prior, rng)
 
     def residual(self, state: Draw, side: int) -> Residual:
         """What scores leave of targets, and how scores change if the factors of a side are scaled about their means."""
-        cells, columns = self.cells, self.columns.factors(side)
-        own, other = state.rows
+        columns, (own, other) = self.columns.factors(side), state.rows
         mean = state.mean[side][columns - self.columns.free[side][0]].astype(own.dtype)
-        moved, base = np.zeros_like(own), np.zeros(len(own), own.dtype)
-        moved[:, columns] = own[:, columns]
-        if side == 0:
-            moved[:, columns] -= mean
-        else:
-            base = np.ascontiguousarray(-own[:, columns] @ mean)
-        structure, weights = cells.sides[0], cells.precisions
-        sums, e, x = _core.residuals(
-            own,
-            moved,
-            base,
-            other,
-            structure.indptr,
-            structure.indices,
-            cells.targets[0],
-            None if weights is None else weights[0],
-            self.likelihood.by_cell,
-            self.n_threads,
-        )
-        return Residual(np.asarray(sums), np.asarray(e), np.asarray(x), 0.0)
+        return self.cells.residual(own, other, Stretch(side, columns, mean), self.likelihood.by_cell, self.n_threads)
 
     def draw_intercept(self, state: Draw, left: Residual, rng: np.random.Generator) -> Residual:
         """The intercept given all else."""
@@ -124,7 +123,10 @@ class Sampler:
         return left._replace(shift=float(column[0]) - now)
 
     def move_means(self, state: Draw, rng: np.random.Generator) -> None:
-        """What all biases of a side share goes between them and the intercept; no score changes, mixing gets better."""
+        """What all biases of a side share goes between them and the intercept; no score changes, mixing gets better.
+
+        Features are centred: what they say of biases adds up to zero.
+        """
         constant = state.rows[1][:, self.columns.constant]
         for side in (0, 1):
             bias = state.rows[side][:, self.columns.bias[side]]
@@ -136,7 +138,7 @@ class Sampler:
             constant += constant.dtype.type(shift)
 
     def move_scale(self, state: Draw, side: int, left: Residual, rng: np.random.Generator) -> Residual:
-        """All factors of a side times one number, about their means, and precisions with them.
+        """All factors of a side times one number, about their means, and precisions and weights of features with them.
 
         Precisions given rows hardly move, nor do rows given precisions; together they go far in one step. The number
         is proposed as the cells want it, and accepted as the prior does.
@@ -155,10 +157,13 @@ class Sampler:
         mean = state.mean[side][places].astype(dtype)
         state.rows[side][:, columns] = mean + dtype.type(times) * (state.rows[side][:, columns] - mean)
         state.precision[side][places] = lam / times**2
+        told = state.told[side]
+        if told is not None:
+            told.scale(places, float(times))
         return left._replace(stretch=float(times - 1))
 
 
-def draw_rows(state: Draw, side: int, columns: Columns, cells: Cells, chance: Chance) -> None:
+def draw_rows(state: Draw, side: int, columns: Columns, cells: CellsAnywhere, chance: Chance) -> None:
     """Every row of a side in place, given the other side.
 
     Columns have precisions of their own by a change of units: x_c / sqrt(lam_c) of the other side meets
@@ -168,17 +173,10 @@ def draw_rows(state: Draw, side: int, columns: Columns, cells: Cells, chance: Ch
     start, stop = columns.free[side]
     dtype, scale = own.dtype, np.sqrt(state.precision[side])
     other[:, start:stop] /= scale.astype(dtype)
-    structure, weights = cells.sides[side], cells.precisions
     noise = (state.alpha * cells.by_row).astype(dtype)
-    rows = _core.half_step(own, other)
-    rows.cells(structure.indptr, structure.indices, cells.targets[side], 1.0 if weights is None else weights[side])
-    rows.row_weights(noise if side == 0 else None, noise if side == 1 else None)
-    rows.columns(start, stop)
-    rows.penalty(1.0)
-    rows.prior(np.ascontiguousarray((state.mean[side] * scale)[None, :], dtype))
-    rows.method(_core.Method.draw, 1e-5, 1, 64)
-    rows.noise(chance.seed, chance.sweep, side, 0)
-    failed = int(rows.solve(False, chance.n_threads)["failed"])
+    prior = np.ascontiguousarray(state.expected(side) * scale, dtype)
+    step = RowDraw(side, other, (start, stop), prior, noise, chance.seed, chance.sweep)
+    failed = cells.draw_rows(own, step, chance.n_threads)
     if failed >= 0:
         raise RowError(
             f"row {failed} of side {side} has no finite draw; look for huge targets or sample weights in that row."

@@ -1,29 +1,30 @@
-"""Cells of a sampler and what they say of scores: normal targets and weights, some of them drawn anew in every sweep.
-
-A likelihood draws what belongs to cells or to rows of side 0. Numbers of a cell come from the core, by its row and its
-place in it, all others from the generator of the sweep; so the bits depend on no thread.
-"""
+"""Cells of a sampler: normal targets and weights, and what scores leave of them. likelihoods.py says the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from halfstep import _core
 from halfstep.core.arrays import Floats
 from halfstep.core.cells import Observations
+from halfstep.core.drawn_rows import Array, Part, RowDraw, Stretch, draw_part, residual_part
 
 
 @dataclass(frozen=True)
 class Prior:
-    """What is believed before any cell is seen, in units of t."""
+    """What is believed before any cell is seen, in units of t.
+
+    Precisions of columns are Gamma(shape, rate): so vague that a column which is not needed dies out, and a rank that
+    is too large costs time, not error. Noise precision is Gamma(noise_shape, noise_rate).
+    """
 
     shape: float = 1.0
-    rate: float = 1.0
+    rate: float = 0.01
+    noise_shape: float = 1.0
+    noise_rate: float = 1.0
     strength: float = 1.0
     width: float = 0.01
 
@@ -90,9 +91,50 @@ class Cells:
         return float(len(self.order) if self.given is None else self.given[0].sum(dtype=np.float64))
 
     @property
+    def shape(self) -> tuple[int, int]:
+        return self.sides[0].shape
+
+    @property
     def precisions(self) -> Oriented | None:
         """What multiplies alpha and `by_row`."""
         return self.given if self.weights is None else self.weights
+
+    # ------------------------------------------------------------------ what a sampler asks for
+
+    def part(self, side: int) -> Part:
+        """All cells by the rows of a side."""
+        cells, weights = self.sides[side], self.precisions
+        return Part(0, cells.indptr, cells.indices, self.targets[side], None if weights is None else weights[side])
+
+    def draw_rows(self, own: Array, step: RowDraw, n_threads: int) -> int:
+        return draw_part(self.part(step.side), own, step, n_threads)
+
+    def residual(self, own: Array, other: Array, stretch: Stretch, keep: bool, n_threads: int) -> Residual:
+        return Residual(*residual_part(self.part(0), own, other, stretch, keep, n_threads), 0.0)
+
+    def row_sums(self, side: int, offsets: Floats) -> tuple[Floats, Floats]:
+        places, n = self.places, self.shape[side]
+        given = np.ones(len(self.order)) if self.given is None else self.given[0].astype(np.float64)
+        rest = given * (self.targets[0].astype(np.float64) - offsets[places[1 - side]])
+        counts, sums = (np.bincount(places[side], values, n).astype(np.float64) for values in (given, rest))
+        return counts, sums
+
+    def some(self, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        cells = np.unique(np.linspace(0, len(self.order) - 1, count).astype(np.int64))
+        rows, columns = self.places
+        return rows[cells], columns[cells]
+
+    def arrays(self) -> dict[str, Array]:
+        weights = np.empty(0, np.float32) if self.weights is None else self.weights[0]
+        return {"by_row": self.by_row, "targets": self.targets[0], "weights": weights}
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        self.by_row, self.targets = arrays["by_row"], self.turned(arrays["targets"])
+        if len(arrays["weights"]):
+            self.weights = self.turned(arrays["weights"])
+
+    def let_go(self) -> None:
+        pass
 
 
 class Residual(NamedTuple):
@@ -123,171 +165,35 @@ class Residual(NamedTuple):
         return np.asarray(self.e - (dtype(self.shift) + dtype(self.stretch) * self.x))
 
 
-class Drawn(NamedTuple):
-    """What a likelihood gives back: alpha, what the intercept gains, and the mean loss of cells."""
+class CellsAnywhere(Protocol):
+    """Cells of a sampler, on this machine or in executors, whose own noise is all that is drawn of them.
 
-    alpha: float
-    shift: float
-    loss: float
-
-
-class Likelihood(Protocol):
-    """What cells say of scores."""
-
-    by_cell: bool
-    """Whether cells have something drawn, so that each residual is wanted."""
-
-    def draw(self, cells: Cells, left: Residual, alpha: float, chance: Chance, prior: Prior) -> Drawn:
-        """All that the cells draw: what `refresh` does, and the noise."""
-        ...
-
-    def refresh(self, cells: Cells, left: Residual, alpha: float, chance: Chance) -> None:
-        """Draw what belongs to cells or rows of side 0 into `cells`, given the noise."""
-        ...
-
-
-def slice_draw(log_density: Callable[[float], float], at: float, step: float, rng: np.random.Generator) -> float:
-    """One number from its density, given the present one: stepping out and shrinking (Neal, 2003)."""
-    level = log_density(at) - rng.exponential()
-    low = at - step * rng.random()
-    high = low + step
-    while log_density(low) > level:
-        low -= step
-    while log_density(high) > level:
-        high += step
-    while True:
-        found = low + (high - low) * rng.random()
-        if log_density(found) > level:
-            return float(found)
-        low, high = (found, high) if found < at else (low, found)
-
-
-def draw_alpha(squares: float, count: float, chance: Chance, prior: Prior) -> float:
-    """The noise precision given squares = sum w e^2 over all cells."""
-    return float(chance.rng.standard_gamma(prior.shape + count / 2) / (prior.rate + squares / 2))
-
-
-def redraw_alpha(alpha: float, total: float, number: int, nu: float, chance: Chance, prior: Prior) -> float:
-    """The same given all alpha h, for scales h ~ Gamma(nu/2, nu/2) with sum `total`: given h alone it would creep.
-
-    The caller multiplies h by alpha over the answer.
-    """
-    half = nu / 2
-    shape, held = prior.shape - half * number, half * total * alpha
-
-    def log_density(a: float) -> float:
-        return shape * a - prior.rate * float(np.exp(a)) - held * float(np.exp(-a))
-
-    return float(np.exp(slice_draw(log_density, float(np.log(alpha)), 4 / np.sqrt(half * number), chance.rng)))
-
-
-@dataclass
-class Gaussian:
-    """t_ij ~ N(z_ij, 1 / (alpha h_i w_ij)), every row i of side 0 with its own h_i ~ Gamma(nu/2, nu/2).
-
-    A cell of weight w counts as w cells. Without h, factors would be spent on telling steady rows from fickle ones.
+    by_row : (n,), noise precisions of the rows of side 0 relative to alpha; total : number of cells by their weights.
     """
 
-    nu: float = 4.0
-    by_cell: bool = False
+    by_row: Floats
 
-    def draw(self, cells: Cells, left: Residual, alpha: float, chance: Chance, prior: Prior) -> Drawn:
-        self.refresh(cells, left, alpha, chance)
-        squares, h = left.squares, cells.by_row
-        fresh = draw_alpha(float(h @ squares), cells.total, chance, prior)
-        again = redraw_alpha(fresh, float(h.sum()), len(h), self.nu, chance, prior)
-        cells.by_row = h * (fresh / again)
-        return Drawn(again, 0.0, float(squares.sum()) / cells.total)
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    @property
+    def total(self) -> float: ...
+    def draw_rows(self, own: Array, step: RowDraw, n_threads: int) -> int:
+        """Draw the rows (n, d) of a side in place; the number of a row that has no finite draw, or -1."""
 
-    def refresh(self, cells: Cells, left: Residual, alpha: float, chance: Chance) -> None:
-        shape, rate = (self.nu + left.sums[:, 0]) / 2, (self.nu + alpha * left.squares) / 2
-        cells.by_row = chance.rng.standard_gamma(shape) / rate
+    def residual(self, own: Array, other: Array, stretch: Stretch, keep: bool, n_threads: int) -> Residual:
+        """What the scores of rows of both sides leave of targets."""
 
+    def row_sums(self, side: int, offsets: Floats) -> tuple[Floats, Floats]:
+        """For each row of a side, over its cells: sums of w, and of w (t - offsets of the other side's row)."""
 
-@dataclass
-class Student:
-    """Normal cells whose weights are drawn, so that scores see a t distribution with `nu` degrees of freedom.
+    def some(self, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Rows and columns of at most so many cells."""
 
-    A cell of weight w counts as w cells that share one drawn weight.
-    """
+    def arrays(self) -> dict[str, Array]:
+        """What has been drawn of cells, for a checkpoint."""
 
-    nu: float = 4.0
-    by_cell: bool = True
+    def restore(self, arrays: dict[str, Array]) -> None:
+        """From what `arrays` gave."""
 
-    def draw(self, cells: Cells, left: Residual, alpha: float, chance: Chance, prior: Prior) -> Drawn:
-        weights = self._weights(cells, left, alpha, chance)
-        square, given = left.each**2, None if cells.given is None else cells.given[0]
-        fresh = draw_alpha(float(np.dot(weights, square)), cells.total, chance, prior)
-        scales = weights if given is None else weights[given > 0] / given[given > 0]
-        again = redraw_alpha(fresh, float(scales.sum(dtype=np.float64)), len(scales), self.nu, chance, prior)
-        cells.weights = cells.turned(weights * weights.dtype.type(fresh / again))
-        loss = square.sum(dtype=np.float64) if given is None else np.dot(given, square)
-        return Drawn(again, 0.0, float(loss) / cells.total)
-
-    def refresh(self, cells: Cells, left: Residual, alpha: float, chance: Chance) -> None:
-        cells.weights = cells.turned(self._weights(cells, left, alpha, chance))
-
-    def _weights(self, cells: Cells, left: Residual, alpha: float, chance: Chance) -> NDArray[Any]:
-        (seed, sweep, _, n_threads), indptr = chance, cells.sides[0].indptr
-        given = None if cells.given is None else cells.given[0]
-        return np.asarray(_core.draw_weights(indptr, left.each, given, self.nu, alpha, seed, sweep, 0, n_threads))
-
-
-@dataclass(eq=False)
-class Ordered:
-    """Classes 0 .. K - 1 (N,), cut out of a normal with mean z and variance 1 (Albert and Chib). Weights are 1.
-
-    cuts : (K + 1,), -inf, 0, rising, inf: the first inner one is 0, for the intercept is its. They are drawn with the
-    normals integrated out (as by Cowles, 1996), proposed by a Newton step from where they are.
-    """
-
-    codes: NDArray[np.int32]
-    cuts: Floats
-    by_cell: bool = True
-
-    def draw(self, cells: Cells, left: Residual, alpha: float, chance: Chance, prior: Prior) -> Drawn:
-        z = cells.targets[0] - left.each
-        shift, value = self._draw_cuts(z, left.constant, chance, prior)
-        self._latent(cells, z + z.dtype.type(shift), chance)
-        return Drawn(1.0, shift, -value / len(z))
-
-    def refresh(self, cells: Cells, left: Residual, alpha: float, chance: Chance) -> None:
-        self._latent(cells, cells.targets[0] - left.each, chance)
-
-    def _latent(self, cells: Cells, z: NDArray[Any], chance: Chance) -> None:
-        (seed, sweep, _, n_threads), indptr = chance, cells.sides[0].indptr
-        targets = np.asarray(_core.draw_latent(indptr, z, self.codes, self.cuts, seed, sweep, 0, n_threads))
-        cells.targets = cells.turned(targets)
-
-    def _draw_cuts(self, z: NDArray[Any], constant: float, chance: Chance, prior: Prior) -> tuple[float, float]:
-        """New cuts; returns what the intercept gains by them, and the log likelihood that goes with them."""
-        inner, rng = self.cuts[1:-1], chance.rng
-        value, mean, root = self._newton(z, inner, constant, chance, prior)
-        noise = rng.standard_normal(len(inner))
-        found = mean + np.linalg.solve(root.T, noise)
-        if (np.diff(found) <= 0).any():
-            return 0.0, value
-        other, back, root_back = self._newton(z, found, constant, chance, prior)
-        forward = np.log(np.diag(root)).sum() - noise @ noise / 2
-        behind = root_back.T @ (inner - back)
-        backward = np.log(np.diag(root_back)).sum() - behind @ behind / 2
-        held = prior.width * ((constant - found[0]) ** 2 - (constant - inner[0]) ** 2) / 2
-        if np.log(rng.random()) >= other - value - held + backward - forward:
-            return 0.0, value
-        self.cuts = np.concatenate([[-np.inf], found - found[0], [np.inf]])
-        return -float(found[0]), other
-
-    def _newton(
-        self, z: NDArray[Any], inner: Floats, constant: float, chance: Chance, prior: Prior
-    ) -> tuple[float, Floats, Floats]:
-        """Log likelihood of the classes, where a Newton step leads, and the Cholesky factor of the curvature."""
-        n = len(inner)
-        sums = _core.class_sums(z, self.codes, np.concatenate([[-np.inf], inner, [np.inf]]), chance.n_threads)
-        gradient = sums[1 : n + 1].copy()
-        curvature = -np.diag(sums[n + 1 : 2 * n + 1])
-        places = np.arange(n - 1)
-        curvature[places, places + 1] = curvature[places + 1, places] = -sums[2 * n + 1 :]
-        curvature[0, 0] += prior.width
-        gradient[0] += prior.width * (constant - inner[0])
-        root: Floats = np.linalg.cholesky(curvature + 1e-6 * np.eye(n)).astype(np.float64)
-        return float(sums[0]), inner + np.linalg.solve(root.T, np.linalg.solve(root, gradient)), root
+    def let_go(self) -> None:
+        """Free what is kept elsewhere."""

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-__all__ = ["BaseEstimator", "ClassifierMixin", "TransformerMixin"]
+from halfstep.errors import require
+
+__all__ = ["BaseEstimator", "ClassifierMixin", "TransformerMixin", "framed"]
 
 if TYPE_CHECKING:
 
@@ -26,3 +28,14 @@ if TYPE_CHECKING:
 
 else:
     from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+
+
+def framed(estimator: BaseEstimator, rows: Any, index: Any) -> Any:
+    """Rows of a transform as a pandas frame with this index, where `set_output` asks for frames; else as they are.
+
+    For input that has not one row for each of them, such as pairs: scikit-learn would take the index of that.
+    """
+    from sklearn import get_config
+
+    wanted = getattr(estimator, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
+    return rows if wanted == "default" else require("pandas", "frames").DataFrame(rows, index=index)

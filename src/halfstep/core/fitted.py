@@ -16,6 +16,20 @@ from sklearn.exceptions import NotFittedError
 Value = TypeVar("Value")
 
 
+def fit_of(model: object, so: str = "") -> Any:
+    """What was fitted; the one place that refuses a model that is not, or whose mapped file has been cut since.
+
+    so : what follows from that, for the error, which is an AttributeError too, so that hasattr() says no.
+    """
+    fitted = vars(model).get("fitted_")
+    if fitted is None:
+        raise NotFittedError(f"this {type(model).__name__} is not fitted yet{so}; call fit first.")
+    backing = vars(model).get("backing_")
+    if backing is not None:
+        backing.check()
+    return fitted
+
+
 class FromFit(Generic[Value]):
     """A read-only attribute of an estimator: the value at `path` of its `fitted_`."""
 
@@ -33,10 +47,7 @@ class FromFit(Generic[Value]):
     def __get__(self, model: object | None, owner: type) -> Any:
         if model is None:
             return self
-        fitted = vars(model).get("fitted_")
-        if fitted is None:  # an AttributeError too, so that hasattr() says no
-            raise NotFittedError(f"this {owner.__name__} is not fitted yet, so it has no {self.name}; call fit first.")
-        return self._read(fitted)
+        return self._read(fit_of(model, f", so it has no {self.name}"))
 
     def __set__(self, model: object, value: Value) -> None:
         raise AttributeError(f"{self.name} belongs to the fit and cannot be set; call fit.")

@@ -62,6 +62,24 @@ class AtZero:
         return None
 
 
+@dataclass(frozen=True, eq=False)
+class AtRows:
+    """A start of one side at rows that are given, (n, d)."""
+
+    given: NDArray[Any]
+
+    @property
+    def d(self) -> int:
+        return int(self.given.shape[1])
+
+    @property
+    def dtype(self) -> Any:
+        return self.given.dtype
+
+    def rows(self, side: int, first: int, last: int) -> NDArray[Any]:
+        return self.given[first:last].copy()
+
+
 def random_start(
     shape: tuple[int, int], rank: int, init: str, seed: int, dtype: Any
 ) -> tuple[OneSideAtRandom, tuple[int, int]]:
@@ -72,6 +90,15 @@ def random_start(
     small = 0 if shape[0] <= shape[1] else 1
     scale = float(initial_scale(init, rank))
     return OneSideAtRandom(small, rank, scale, seed, np.dtype(dtype)), (1 - small, small)
+
+
+def widened(rows: NDArray[Any], d: int, side: int, seed: int) -> NDArray[Any]:
+    """Rows of a side with as many columns as asked for, new ones at random as in a "scaled" start."""
+    n, known = rows.shape
+    if known == d:
+        return rows
+    scale = rows.dtype.type(initial_scale("scaled", d))
+    return np.hstack([rows, scale * random_rows(seed, side, 0, n, d - known, rows.dtype)])
 
 
 def initial_factors(

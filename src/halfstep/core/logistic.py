@@ -19,6 +19,8 @@ from halfstep.core.blas import one_blas_thread
 MAX_STEPS = 100
 SHORTEST_STEP = 1e-8
 TOLERANCE = 1e-18
+BLIND = 1e-13
+"""Of the objective: a decrement that its rounded values may not show. Steps so small are taken whole."""
 
 FREE_PENALTY = 0.01
 """Keeps the intercept finite where labels can be separated; far too weak to matter otherwise."""
@@ -63,7 +65,7 @@ def fit_logistic(
     if start is not None:
         warm = objective(start)
         b, value = np.where((warm < value)[..., None], start, b), np.minimum(warm, value)
-    moving = np.ones_like(value, dtype=bool)
+    moving, before = np.ones_like(value, dtype=bool), np.full_like(value, np.inf)
     diagonal = np.arange(X.shape[1])
     for _ in range(MAX_STEPS):
         p = expit(b @ X.T + offset)
@@ -76,15 +78,16 @@ def fit_logistic(
         if not moving.any():
             break
         length = moving.astype(np.float64)
+        blind = descent <= BLIND * (1 + np.abs(value))
         while True:
             new_value = objective(b - length[..., None] * step)
-            failed = (new_value > value - 1e-4 * length * descent) & (length > SHORTEST_STEP)
+            failed = ~blind & (new_value > value - 1e-4 * length * descent) & (length > SHORTEST_STEP)
             if not failed.any():
                 break
             length = np.where(failed, length / 2, length)
-        moving = moving & (new_value < value)  # otherwise rounding has been reached
+        moving = moving & np.where(blind, descent < before, new_value < value)  # otherwise rounding has been reached
         b = np.where(moving[..., None], b - length[..., None] * step, b)
-        value = np.where(moving, new_value, value)
+        value, before = np.where(moving, new_value, value), descent
     return b
 
 

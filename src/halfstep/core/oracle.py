@@ -157,17 +157,17 @@ def _polish(problem: RowProblem, score: Floats) -> Floats:
 
 
 def objective(
-    U: Floats, V: Floats, rows: Any, cols: Any, targets: Floats, weights: Floats, w0: float, lam_own: Any,
-    lam_other: Any, loss: Loss, free_own: Free = None, free_other: Free = None,
+    U: Floats, V: Floats, rows: Any, cols: Any, targets: Floats, weights: Floats, w0: Floats | float,
+    lam_own: Any, lam_other: Any, loss: Loss, free_own: Free = None, free_other: Free = None,
 ) -> float:  # fmt: skip
     """sum_obs w phi(z; t) + w0 sum_unobserved z^2 + sum_i lam_i |u_i|^2 + sum_j lam_j |v_j|^2.
 
     U (m, d) own side, V (n, d) other side; rows, cols, targets, weights have one entry for each observed
-    cell. Only free columns are penalised.
+    cell; w0 is one number or (m, n). Only free columns are penalised.
     """
     Z, unobserved = U @ V.T, np.ones((len(U), len(V)), dtype=bool)
     unobserved[rows, cols] = False
-    value = weights @ loss.value(Z[rows, cols], targets) + w0 * np.sum(Z[unobserved] ** 2)
+    value = weights @ loss.value(Z[rows, cols], targets) + np.sum((w0 * Z**2)[unobserved])
     for side, lam, free in ((U, lam_own, free_own), (V, lam_other, free_other)):
         value += np.sum(np.asarray(lam) * np.sum(side[:, slice(*(free or (None,)))].T ** 2, axis=0))
     return float(value)

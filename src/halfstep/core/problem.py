@@ -1,10 +1,12 @@
 """What is minimised, as data: the cells, their loss, the background, and the two sides with their penalties.
 
-    sum_obs w phi(z; t)  +  background * sum_unobserved z^2
+    sum_obs w phi(z; t)  +  background * sum_unobserved a_i c_j z^2
         +  sum_i lam_i |u_i - mu_i|^2  +  sum_j lam_j |v_j - mu_j|^2
 
-with z = u_i . v_j over all columns, pinned ones included; penalties run over the free columns only. Where a column is
-`constant`, what side 1 pins there is one unknown more, which nothing holds; a loss may have unknowns of its own.
+with a and c the factors of the background of both sides, 1 unless given, and z = u_i . v_j over all columns, pinned
+ones included; penalties run over the free columns only. Where rows have features F, (|u_i - W'f_i|^2 + |u_i|^2) / 2
+stands for |u_i|^2, W being one more unknown, held by eta |W|^2. Where a column is `constant`, what side 1 pins there is
+one unknown more, which nothing holds; a loss may have unknowns of its own.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from halfstep import _core
 from halfstep.core.arrays import HalfStep
 from halfstep.core.cells import DenseCells, Observations, Values, plain
 from halfstep.core.losses import Loss, Squared
+from halfstep.core.regression import HALF, LEARNED, Regression
 from halfstep.errors import one_of
 
 METHODS = tuple(name for name in _core.Method.__members__ if name != "draw")
@@ -77,29 +81,65 @@ class Side:
     penalty : lam of every row, one number or (n,).
     free : range of columns that are solved; None is all of them. The others are data.
     prior : mu, (1, f) or (n, f) over the free columns, or None for zero.
+    features : in place of a prior: F and what holds W, one more unknown; half of the penalty is about F W.
     nonnegative : range of columns, within the whole row, kept >= 0; None is none.
+    background : (n,) factor of the weight of unobserved cells of every row, > 0; None is 1.
     """
 
     penalty: Values
     free: tuple[int, int] | None = None
     prior: NDArray[Any] | None = None
     nonnegative: tuple[int, int] | None = None
+    background: NDArray[Any] | None = None
+    features: Regression | None = None
 
     def columns(self, d: int) -> tuple[int, int]:
         return self.free if self.free is not None else (0, d)
 
     def take(self, rows: NDArray[np.int64]) -> Side:
-        """The same for some of the rows."""
-        penalty, prior = self.penalty, self.prior
+        """The same for some of the rows, held where they are held now."""
+        penalty, prior, background = self.penalty, self.mean, self.background
         return replace(
             self,
             penalty=penalty[rows] if isinstance(penalty, np.ndarray) and len(penalty) > 1 else penalty,
             prior=prior[rows] if prior is not None and len(prior) > 1 else prior,
+            background=None if background is None else background[rows],
+            features=None,
         )
 
-    def is_plain(self, d: int) -> bool:
-        """Whether every column is solved, held at zero and free to take any sign."""
+    def expecting(self, matrix: sp.csr_array, strength: float, share: float = HALF) -> Side:
+        """The same with features F of its rows. Weights are held by eta = strength * share * mean_i lam_i |f_i|^2.
+
+        share : of the penalty, that about F W.
+        """
+        lam = np.broadcast_to(np.asarray(self.penalty, np.float64), matrix.shape[0])
+        if not (lam > 0).all():
+            raise ValueError("features say where rows are held, and a penalty of 0 holds none; give reg above 0.")
+        squares = np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel()
+        return replace(
+            self, features=Regression.of(matrix, strength * share * float(np.mean(lam * squares)), lam, share)
+        )
+
+    def can_turn(self, d: int) -> bool:
+        """Whether rows may be turned: every column is solved, may take any sign, and is held at what turns with it."""
         return self.columns(d) == (0, d) and self.nonnegative is None and self.prior is None
+
+    def turned(self, basis: NDArray[Any]) -> Side:
+        """The same where rows b have become b' basis."""
+        return self if self.features is None else replace(self, features=self.features.turned(basis))
+
+    def learned(self, factors: NDArray[Any], n_threads: int) -> Side:
+        """The same with the weights of features that are best for these rows; rows at zero are none yet."""
+        start, stop = self.columns(factors.shape[1])
+        rows = factors[:, start:stop]
+        if self.features is None or not rows.any():
+            return self
+        return replace(self, features=self.features.learned(rows, n_threads))
+
+    @property
+    def mean(self) -> NDArray[Any] | None:
+        """mu, (1, f) or (n, f): the prior, or half of where features say that rows are; None is zero."""
+        return self.prior if self.features is None else self.features.means
 
     def bind(self, rows: HalfStep, d: int, dtype: Any) -> None:
         """Tell the core how rows are held."""
@@ -107,19 +147,23 @@ class Side:
         if self.nonnegative is not None:
             rows.nonnegative(*self.nonnegative)
         rows.penalty(plain(self.penalty, dtype))
-        if self.prior is not None:
-            rows.prior(np.ascontiguousarray(self.prior, dtype))
+        mean = self.mean
+        if mean is not None:
+            rows.prior(np.ascontiguousarray(mean, dtype))
 
     def cost(self, factors: NDArray[Any], gram: NDArray[np.float64] | None = None) -> float:
-        """sum_i lam_i |u_i - mu_i|^2, from the Gram matrix where that is enough."""
+        """sum_i lam_i |u_i - mu_i|^2 and what weights of features cost, from the Gram matrix where that is enough."""
         start, stop = self.columns(factors.shape[1])
-        if self.prior is None and not isinstance(self.penalty, np.ndarray) and gram is not None:
+        mean = self.mean
+        plain = mean is None and self.background is None and not isinstance(self.penalty, np.ndarray)
+        if plain and gram is not None:
             return float(self.penalty * np.trace(gram[start:stop, start:stop]))
         rows = factors[:, start:stop]
-        if self.prior is not None:
-            rows = rows - self.prior
+        if mean is not None:
+            rows = rows - mean
         sizes = np.einsum("ij,ij->i", rows, rows)  # in float64 at once it would take ten times as long
-        return float(np.sum(self.penalty * sizes, dtype=np.float64))
+        weights = 0.0 if self.features is None else self.features.cost()
+        return float(np.sum(self.penalty * sizes, dtype=np.float64)) + weights
 
 
 @dataclass(frozen=True)
@@ -140,7 +184,33 @@ class Problem:
     def rotates(self, solver: Solver, d: int) -> bool:
         """Whether half-steps turn both sides so that the background gets diagonal: nobody may have pinned a column."""
         wanted = self.background > 0 and self.loss.is_quadratic and solver.likes_diagonals
-        return wanted and all(side.is_plain(d) for side in self.sides)
+        return wanted and all(side.can_turn(d) for side in self.sides)
+
+    def learned(self, side: int, factors: NDArray[Any], n_threads: int) -> Problem:
+        """The same with the best weights for the features of a side, given its rows."""
+        sides = [held.learned(factors, n_threads) if k == side else held for k, held in enumerate(self.sides)]
+        return self if sides[side] is self.sides[side] else replace(self, sides=(sides[0], sides[1]))
+
+    def turned(self, basis: NDArray[Any]) -> Problem:
+        """The same where the rows b of both sides have become b' basis."""
+        if all(side.features is None for side in self.sides):
+            return self
+        return replace(self, sides=(self.sides[0].turned(basis), self.sides[1].turned(basis)))
+
+    def state(self) -> dict[str, NDArray[Any] | None]:
+        """What the sides have learned so far, for a checkpoint."""
+        both = ((k, side.features) for k, side in enumerate(self.sides))
+        return {f"{name}{k}": getattr(held, name) for k, held in both if held is not None for name in LEARNED}
+
+    def restored(self, state: Mapping[str, Any]) -> Problem:
+        """The same with what `state` gave."""
+        users, items = (
+            side
+            if side.features is None
+            else replace(side, features=side.features.restored({name: state.get(f"{name}{k}") for name in LEARNED}))
+            for k, side in enumerate(self.sides)
+        )
+        return replace(self, sides=(users, items))
 
     def rows(
         self,
@@ -155,7 +225,8 @@ class Problem:
     ) -> HalfStep:
         """The half-step of a side, ready to be solved: the rows of `own`, in place, against those of `other`.
 
-        gram : of `other`, where there is a background; spectrum : its diagonal, where both sides were turned.
+        gram : sum_j c_j x_j x_j' over `other`, where there is a background.
+        spectrum : its diagonal, where both sides were turned.
         cells : in place of those of the problem, for other rows.
         """
         d, dtype = own.shape[1], own.dtype
@@ -165,7 +236,14 @@ class Problem:
         if self.background > 0:
             matrices = (None if matrix is None else np.ascontiguousarray(matrix, dtype) for matrix in (gram, spectrum))
             rows.background(self.background, *matrices)
+            self.bind_factors(rows, side, dtype)
         return rows
+
+    def bind_factors(self, rows: HalfStep, side: int, dtype: Any) -> None:
+        """Tell the core by what the background of a row and of a column is multiplied."""
+        both = [self.sides[k].background for k in (side, 1 - side)]
+        if any(factors is not None for factors in both):
+            rows.background_factors(*(None if f is None else np.ascontiguousarray(f, dtype) for f in both))
 
 
 def rows_of(cells: Observations | DenseCells, loss: Loss, own: NDArray[Any], other: NDArray[Any]) -> HalfStep:

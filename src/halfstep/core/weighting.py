@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ __all__ = [
     "CellFacts",
     "CountPower",
     "Custom",
+    "InTurn",
     "Log",
     "Margins",
     "Power",
@@ -243,6 +244,46 @@ class CountPower(Weighting):
         # a column nobody had in the fit counts as one that a single row has
         of_column = np.maximum(cells.column_counts, 1) / known.mean_column_count
         return np.asarray(cells.values * of_column**self.columns * (cells.row_counts / known.mean_count) ** self.rows)
+
+
+@dataclass(frozen=True)
+class InTurn(Weighting):
+    """One weighting after another, both told the same counts."""
+
+    first: Weighting
+    second: Weighting
+
+    def weigh(self, cells: CellFacts) -> Floats:
+        return self.second.weigh(replace(cells, values=self.first.weigh(cells)))
+
+
+@dataclass(frozen=True)
+class Signed(Weighting):
+    """Values below 0 are dislikes: the target of such a cell is 0, and it weighs what |x| weighs under `by`."""
+
+    by: Weighting
+
+    @property
+    def needs_margins(self) -> bool:  # type: ignore[override]
+        return self.by.needs_margins
+
+    def weigh(self, cells: CellFacts) -> Floats:
+        return self.by.weigh(replace(cells, values=np.abs(cells.values)))
+
+    def apply(self, cells: Observations, margins: Margins | None = None, dtype: Any = np.float32) -> Observations:
+        values = _each(cells)
+        weights = self.weights(cells.indptr, cells.indices, np.abs(values), cells.shape[1], margins)
+        table = csr_array((np.copysign(weights, values), cells.indices, cells.indptr), shape=cells.shape)
+        signed = Observations.from_weights(table, dtype)
+        return replace(signed, targets=_liked(signed.weights, dtype), weights=_size(signed.weights))
+
+
+def _liked(weights: Any, dtype: Any) -> Any:
+    return (weights > 0).astype(dtype) if isinstance(weights, np.ndarray) else float(weights > 0)
+
+
+def _size(weights: Any) -> Any:
+    return np.abs(weights) if isinstance(weights, np.ndarray) else abs(weights)
 
 
 @dataclass(frozen=True)

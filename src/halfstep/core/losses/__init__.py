@@ -142,7 +142,8 @@ def _from_text(text: str) -> dict[str, Any]:
     key = _key(name)
     if not colon or key not in NAMES:
         return parameters
-    accepted = [field.name for field in fields(NAMES[key]) if field.init]  # type: ignore[arg-type]
+    given_ones = () if NAMES[key].learns else fields(NAMES[key])  # type: ignore[arg-type]
+    accepted = [field.name for field in given_ones if field.init]
     parts = given.split(",")
     if accepted == ["levels"]:
         try:

@@ -110,7 +110,10 @@ class Absolute(PiecewiseLoss):
 
 @dataclass(frozen=True)
 class Huber(PiecewiseLoss):
-    """r^2 up to |r| = delta, then delta (2 |r| - delta). Twice the textbook form that starts with r^2/2."""
+    """r^2 up to |r| = delta, then delta (2 |r| - delta). Twice the textbook form that starts with r^2/2.
+
+    delta is in units of the targets: whoever multiplies them by a gives Huber(a delta) for the same answers.
+    """
 
     name = "huber"
     delta: float = 1.0
