@@ -6,6 +6,7 @@ Files, frames and clusters ask here, so that they cannot differ. Must not know w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from halfstep.errors import one_of
@@ -39,11 +40,21 @@ OF_INSTANCES: dict[str, tuple[str, ...]] = {
     "label": ("label", "y", "target", "class", "truth", "ytrue", "gold"),
 }
 
+# Words for one row of a side that a page may use; a column of any other name leaves it at its role.
+NOUNS = {
+    *("customer", "client", "member", "visitor", "account", "session", "reviewer", "reader", "occupation", "position"),
+    *("job", "person", "movie", "film", "product", "article", "book", "song", "track", "artist", "listing", "page"),
+    *("skill", "technology", "activity", "task"),
+}
+ENDINGS = ("ids", "id", "idx", "uri", "code", "title", "name", "s")
 
-def choose_columns(asked: Mapping[str, Any], found: Sequence[Any]) -> dict[str, Any]:
+
+def choose_columns(
+    asked: Mapping[str, Any], found: Sequence[Any], said: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, Any]:
     """The column of each role among those `found`; a weight or a timestamp that is absent is left out.
 
-    asked : for each role the name of its column, None to detect one, or False for none.
+    asked : for each role the name of its column, None to detect one, or False for none. said : what errors call a role.
 
     A column named for one role is not detected for another. Columns without names, which are positions 0, 1, ...,
     are taken in the order of the roles.
@@ -52,10 +63,10 @@ def choose_columns(asked: Mapping[str, Any], found: Sequence[Any]) -> dict[str, 
     for role, column in asked.items():
         if column is None or column is False:
             continue
-        one_of(role, column, found, "is not a column; the columns are")
+        one_of(said.get(role, role), column, found, "is not a column; the columns are")
         taken = next((other for other, name in chosen.items() if name == column), None)
         if taken is not None:
-            raise ValueError(f"{role}={column!r} is also the {taken}; name two different columns")
+            raise ValueError(f"{said.get(role, role)}={column!r} is also the {taken}; name two different columns")
         chosen[role] = column
     for place, (role, column) in enumerate(asked.items()):
         if column is not None:
@@ -70,6 +81,28 @@ def choose_columns(asked: Mapping[str, Any], found: Sequence[Any]) -> dict[str, 
                 f"no column looks like the {role}; the columns are {list(found)}: pass {role}= with one of them"
             )
     return {role: chosen[role] for role in asked if role in chosen}
+
+
+def noun(role: str, column: Any) -> str:
+    """What one id of a column is called, where its name says so: "occupation" for occupation_uri; else the role."""
+    plain = "".join(filter(str.isalnum, str(column).casefold()))
+    for ending in ("", *ENDINGS):
+        word = plain.removesuffix(ending).removesuffix("s") if ending else plain
+        if plain.endswith(ending) and word in NOUNS:
+            return word
+    return role
+
+
+def plural(word: str) -> str:
+    """ "occupations", "activities"; enough for the nouns of tables and pages."""
+    if word.endswith("y") and word[-2:-1] not in "aeiou":
+        return f"{word[:-1]}ies"
+    return f"{word}es" if word.endswith(("s", "x", "ch", "sh")) else f"{word}s"
+
+
+def a(word: str) -> str:
+    """ "an item", "a skill"."""
+    return f"{'an' if word[:1].casefold() in 'aeiou' else 'a'} {word}"
 
 
 def detect(role: str, columns: Sequence[Any]) -> Any:

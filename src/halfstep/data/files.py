@@ -1,21 +1,16 @@
-"""Files: written whole or not at all, and models as one safetensors file that loads without running anything.
+"""Models as one safetensors file that loads without running anything, every tensor checked before it is used.
 
 Knows tensors, ids and JSON. Must not know what a model computes: an estimator hands over arrays and
-parameters, and takes them back in `from_saved`.
-
-The file is plain safetensors. Its one metadata entry, "halfstep", is a JSON document with the schema, the
-kind of estimator, the library version, the parameters, and for every tensor its dtype, shape and CRC-32.
+parameters, and takes them back in `from_saved`. docs/format.md is the specification of the file.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import math
-import mmap as memory
 import os
-import secrets
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,61 +19,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from halfstep._version import __version__
+from halfstep.data import container
+from halfstep.data.atomic import atomic_write
 from halfstep.data.codecs import from_json, register_codec, to_json
+from halfstep.data.container import Backing, DamagedError, ModelFileError
 from halfstep.data.ids import Index
+from halfstep.data.tensors import KNOWN, REAL, Tensor, checked
 
 __all__ = ["ModelFileError", "ModelState", "Saved", "atomic_write", "read", "register_codec", "save"]
 
-SCHEMA = 1
-_DTYPES = {
-    **{"F16": np.float16, "F32": np.float32, "F64": np.float64, "BOOL": np.bool_},
-    **{"I8": np.int8, "I16": np.int16, "I32": np.int32, "I64": np.int64},
-    **{"U8": np.uint8, "U16": np.uint16, "U32": np.uint32, "U64": np.uint64},
-}
+SCHEMA = 2
 _PARTS = {"kind": str, "version": str, "params": dict, "meta": dict, "indexes": dict, "tensors": dict}
 _IDS = "ids."  # tensors of ids are called "ids.<index>.<part>"
-
-
-class ModelFileError(ValueError):
-    """A file that is not a model, or not one that can be trusted; the text names the path."""
-
-
-@contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path beside `path` that becomes `path` when the block ends, and vanishes on error.
-
-    The data reach the disk before the name does, so a reader sees the old file or the whole new one.
-    """
-    target = Path(os.path.realpath(path))  # through a link, as open() would
-    if target.is_dir():
-        raise IsADirectoryError(f"cannot write {path}: it is a folder; name a file in it")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {path}: the folder {target.parent} does not exist; create it first")
-    temporary = target.with_name(f".{target.stem}.{secrets.token_hex(6)}.tmp{target.suffix}")
-    try:
-        temporary.touch(exist_ok=False)  # unlike tempfile, with the permissions of an ordinary new file
-    except PermissionError as error:
-        raise PermissionError(f"cannot write {path}: the folder {target.parent} is not writable") from error
-    try:
-        yield temporary
-        _to_disk(temporary, os.O_RDWR)
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    if os.name == "posix":
-        _to_disk(target.parent, os.O_RDONLY)
-
-
-def _to_disk(path: Path, flags: int) -> None:
-    descriptor = os.open(path, flags)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+_SEAL = "seal"  # the last 32 bytes of a file: SHA-256 of its document, which has the checksums of all else
 
 
 class ModelState(NamedTuple):
@@ -91,7 +46,10 @@ class ModelState(NamedTuple):
 
 @dataclass(frozen=True)
 class Saved:
-    """A model file as read: `arrays` and `indexes` by name; `params` and `meta` are decoded on first use."""
+    """A model file as read: `arrays` and `indexes` by name; `params` and `meta` are decoded on first use.
+
+    backing : the mapped file, where arrays are views of it.
+    """
 
     path: Path
     kind: str
@@ -99,6 +57,8 @@ class Saved:
     arrays: dict[str, NDArray[Any]]
     indexes: dict[str, Index]
     _document: dict[str, Any] = field(repr=False)
+    backing: Backing | None = None
+    _asked: set[int] = field(default_factory=set, repr=False)
 
     @cached_property
     def params(self) -> dict[str, Any]:
@@ -110,17 +70,34 @@ class Saved:
         """Whatever else the estimator stored, such as its history."""
         return self._decoded("meta")
 
-    def array(self, name: str, shape: tuple[int | None, ...] | None = None) -> NDArray[Any]:
-        """The tensor `name`; raises if it is missing, or not of `shape`, where None stands for any length."""
-        if name not in self.arrays:
-            raise ModelFileError(f"{self.path}: the tensor {name!r} is missing; it holds {sorted(self.arrays)}")
-        array = self.arrays[name]
-        if shape is not None and (
-            len(shape) != array.ndim
-            or any(want not in (None, got) for want, got in zip(shape, array.shape, strict=True))
-        ):
-            raise ModelFileError(f"{self.path}: the tensor {name!r} has shape {array.shape}, not {shape}")
-        return array
+    def made(self, estimator: Any, **more: Any) -> Any:
+        """An estimator with the parameters of the file, or with some in their place."""
+        params = self.params | more
+        known = estimator._get_param_names()
+        unknown = sorted(set(params) - set(known))
+        if unknown:
+            raise ModelFileError(
+                f"{self.path}: {estimator.__name__} has no parameter {unknown[0]!r}; it has {known}. The file is "
+                "damaged, or a newer halfstep wrote it"
+            )
+        return estimator(**params)
+
+    def tensors(self, declared: Mapping[str, Tensor], **sizes: int) -> dict[str, NDArray[Any]]:
+        """The tensors of a table, held against it. sizes : those that are known; -1 never fits."""
+        try:
+            found = checked(declared, self.arrays, dict(sizes), self.backing is not None)
+        except ValueError as error:
+            raise ModelFileError(f"{self.path}: {error}") from error
+        self._asked.update(map(id, found.values()))
+        return found
+
+    def learned(self, prefix: str, infinite: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
+        """Finite tensors of any shape under `prefix`, which is taken off. infinite : which of them need not be."""
+        shapes = {}
+        for name in (name for name in self.arrays if name.startswith(prefix)):
+            numbers = KNOWN if name.removeprefix(prefix) in infinite else REAL
+            shapes[name] = Tensor(" ".join(map(str, self.arrays[name].shape)), numbers)
+        return {name.removeprefix(prefix): array for name, array in self.tensors(shapes).items()}
 
     def index(self, name: str) -> Index:
         """The ids called `name`; raises if they are missing."""
@@ -131,13 +108,31 @@ class Saved:
     def part(self, prefix: str, kind: str, kept: Mapping[str, Any]) -> Saved:
         """One of several models of a file: tensors under `prefix`, those that all share, and its params and meta."""
         shared = {name: array for name, array in self.arrays.items() if "." not in name}
-        return Saved(self.path, kind, self.version, shared | _under(prefix, self.arrays), self.indexes, dict(kept))
+        arrays = shared | _under(prefix, self.arrays)
+        return Saved(self.path, kind, self.version, arrays, self.indexes, dict(kept), self.backing, self._asked)
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Whatever fails in the block, it is this file; so do tensors that nobody has asked for when it ends."""
+        try:
+            yield
+        except (ModelFileError, ImportError, MemoryError):
+            raise
+        except Exception as error:
+            raise ModelFileError(f"{self.path} holds no {self.kind} that can be used: {_said(error)}") from error
+        extra = sorted(name for name, array in self.arrays.items() if id(array) not in self._asked)
+        if extra:
+            raise ModelFileError(f"{self.path}: a {self.kind} has no tensors {extra}")
 
     def _decoded(self, part: str) -> dict[str, Any]:
         try:
             return dict(from_json(self._document[part]))
         except Exception as error:  # decoders are foreign code; whatever fails, it is this file
-            raise ModelFileError(f"{self.path}: its {part} cannot be read: {error}") from error
+            raise ModelFileError(f"{self.path}: its {part} cannot be read: {_said(error)}") from error
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def save(
@@ -157,7 +152,7 @@ def save(
     """
     tensors: dict[str, NDArray[Any]] = {}
     for name, array in arrays.items():
-        if name.startswith(_IDS) or name == "__metadata__":
+        if name.startswith(_IDS) or name in ("__metadata__", _SEAL):
             raise ValueError(f"a tensor cannot be called {name!r}; that name is kept for the file itself")
         tensors[name] = np.asarray(array)
     states = {}
@@ -174,53 +169,46 @@ def save(
         "indexes": states,
         "tensors": {name: [t.dtype.str, list(t.shape), zlib.crc32(t.data)] for name, t in tensors.items()},
     }
-    with atomic_write(path) as temporary:
-        save_file(tensors, temporary, metadata={"halfstep": _text({**document, "crc": _crc(document)})})
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    tensors[_SEAL] = _seal(text)
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
+        container.write(file, {"halfstep": text}, tensors, last=_SEAL)
 
 
 def _storable(name: str, tensor: NDArray[Any]) -> NDArray[Any]:
-    if tensor.dtype.newbyteorder("=") not in _DTYPES.values():
+    if tensor.dtype.newbyteorder("=") not in container.DTYPES.values():
         raise ValueError(f"the array {name!r} has dtype {tensor.dtype}; files keep float, int, uint and bool")
     return np.asarray(tensor, dtype=tensor.dtype.newbyteorder("<"), order="C")
 
 
-def _text(document: dict[str, Any]) -> str:
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _crc(document: dict[str, Any]) -> int:
-    return zlib.crc32(_text(document).encode())
+def _seal(text: str) -> NDArray[np.uint8]:
+    return np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint8)
 
 
 def read(path: str | os.PathLike[str], kind: str | None = None, mmap: bool = False) -> Saved:
     """Read a model file and check all of it. Executes nothing that the file names.
 
-    `mmap=True` gives read-only arrays backed by the file, so that processes share its pages; their checksums
-    are then not verified, since that would read every page. `kind` is the estimator that is expected, if any.
-    A file that is damaged, foreign or too new raises `ModelFileError`.
+    `mmap=True` gives read-only arrays backed by the file, so that processes share its pages. Ids and integers are
+    checked then as well; checksums of floating-point tensors are not, since that would read every page.
+    `kind` is the estimator that is expected, if any. What is damaged, foreign or too new raises `ModelFileError`.
     """
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist")
     if not path.is_file():
         raise ModelFileError(f"{path} is not a file")
-    document = _document(path)
+    try:
+        found = container.read(path, mmap)
+    except DamagedError as error:
+        raise ModelFileError(f"{path} is not a safetensors file, or is cut off: {error}") from error
+    if "halfstep" not in found.texts:
+        raise ModelFileError(f"{path} is a safetensors file, but not a model saved by halfstep")
+    document = _document(path, found.texts["halfstep"], found.tensors.pop(_SEAL, None))
     if kind is not None and document["kind"] != kind:
         raise ModelFileError(f"{path} holds a {document['kind']}, not a {kind}; halfstep.load opens any kind")
+    tensors = found.tensors
     try:
-        tensors = _map_tensors(path)
-        for name, (dtype, shape, crc) in document["tensors"].items():
-            tensor = tensors.get(name)
-            if tensor is None:
-                raise ValueError(f"the tensor {name!r} is missing")
-            if tensor.dtype != np.dtype(dtype) or list(tensor.shape) != shape:
-                raise ValueError(f"the tensor {name!r} is {tensor.dtype} {tensor.shape}, not {dtype} {shape}")
-            if not mmap:
-                tensors[name] = tensor = tensor.copy()
-                if zlib.crc32(tensor.data) != crc:
-                    raise ValueError(f"the tensor {name!r} is damaged, its checksum differs")
-        if tensors.keys() != document["tensors"].keys():
-            raise ValueError(f"unexpected tensors {sorted(tensors.keys() - document['tensors'].keys())}")
+        _compare(document["tensors"], tensors, mmap)
         indexes = {
             side: Index.from_state(state, _under(f"{_IDS}{side}.", tensors))
             for side, state in document["indexes"].items()
@@ -228,34 +216,44 @@ def read(path: str | os.PathLike[str], kind: str | None = None, mmap: bool = Fal
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ModelFileError(f"{path}: {error}; save the model again") from error
     arrays = {name: tensor for name, tensor in tensors.items() if not name.startswith(_IDS)}
-    return Saved(path, document["kind"], document["version"], arrays, indexes, document)
+    return Saved(path, document["kind"], document["version"], arrays, indexes, document, found.backing)
+
+
+def _compare(announced: dict[str, Any], tensors: dict[str, NDArray[Any]], mapped: bool) -> None:
+    """Raise unless the tensors are those of the document."""
+    for name, (dtype, shape, crc) in announced.items():
+        tensor = tensors.get(name)
+        if tensor is None:
+            raise ValueError(f"the tensor {name!r} is missing")
+        if tensor.dtype.str != dtype or list(tensor.shape) != shape:
+            raise ValueError(f"the tensor {name!r} is {tensor.dtype} {tensor.shape}, not {dtype} {shape}")
+        if not (mapped and tensor.dtype.kind == "f") and zlib.crc32(tensor.data) != crc:
+            raise ValueError(f"the tensor {name!r} is damaged, its checksum differs")
+    if tensors.keys() != announced.keys():
+        raise ValueError(f"unexpected tensors {sorted(tensors.keys() - announced.keys())}")
 
 
 def _under(prefix: str, tensors: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
-def _document(path: Path) -> dict[str, Any]:
-    """The JSON document of a file, whole and of this schema."""
+def _document(path: Path, text: str, seal: NDArray[Any] | None) -> dict[str, Any]:
+    """The JSON document of a file, whole and of a schema that is known."""
     try:
-        with safe_open(path, framework="numpy") as file:  # checks that the tensors tile the file
-            metadata = file.metadata() or {}
-    except (SafetensorError, OSError, ValueError) as error:
-        raise ModelFileError(f"{path} is not a safetensors file, or is cut off: {error}") from error
-    if "halfstep" not in metadata:
-        raise ModelFileError(f"{path} is a safetensors file, but not a model saved by halfstep")
-    try:
-        document = json.loads(metadata["halfstep"])
+        document = json.loads(text, parse_constant=_refuse)
         schema, crc = document.get("schema"), document.pop("crc", None)
-        intact = crc == _crc(document)
+        if schema == 1:  # the document held its own checksum then
+            intact = crc == zlib.crc32(json.dumps(document, sort_keys=True, separators=(",", ":")).encode())
+        else:
+            intact = seal is not None and np.array_equal(seal, _seal(text))
     except (ValueError, AttributeError, RecursionError) as error:
         raise ModelFileError(f"{path}: its metadata cannot be read: {error}") from error
-    if isinstance(schema, int) and schema > SCHEMA:
+    if type(schema) is int and schema > SCHEMA:
         raise ModelFileError(
             f"{path} has schema {schema}, newer than this version's {SCHEMA}; upgrade halfstep to read it"
         )
-    if schema != SCHEMA:
-        raise ModelFileError(f"{path} has the unknown schema {schema!r}; this version reads {SCHEMA}")
+    if type(schema) is not int or schema < 1:
+        raise ModelFileError(f"{path} has the unknown schema {schema!r}; this version reads 1 to {SCHEMA}")
     if not intact:
         raise ModelFileError(f"{path}: its metadata is damaged, the checksum differs; save the model again")
     if any(not isinstance(document.get(part), type) for part, type in _PARTS.items()):
@@ -263,18 +261,5 @@ def _document(path: Path) -> dict[str, Any]:
     return dict(document)
 
 
-def _map_tensors(path: Path) -> dict[str, NDArray[Any]]:
-    """The tensors of a file with a valid header, as read-only views of the mapped file."""
-    with path.open("rb") as file:
-        mapped = memory.mmap(file.fileno(), 0, access=memory.ACCESS_READ)
-    start = 8 + int.from_bytes(mapped[:8], "little")
-    header = json.loads(mapped[8:start])
-    header.pop("__metadata__", None)
-    tensors = {}
-    for name, entry in header.items():
-        if entry["dtype"] not in _DTYPES:
-            raise ValueError(f"the tensor {name!r} has the unknown dtype {entry['dtype']}")
-        dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), entry["shape"]
-        flat = np.frombuffer(mapped, dtype, math.prod(shape), start + entry["data_offsets"][0])
-        tensors[name] = flat.reshape(shape) if flat.flags.aligned else flat.reshape(shape).copy()
-    return tensors
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")

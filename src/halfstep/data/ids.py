@@ -284,6 +284,8 @@ class Index:
             ids = objects(tuples_from_lists(json.loads(arrays["json"].tobytes())))
         if len(ids) != length:
             raise ValueError(f"{len(ids)} ids where {length} are announced")
+        if len(set(ids.tolist())) != length:
+            raise ValueError(f"{called(name)} must be unique")
         return cls._unique(ids, name)
 
 

@@ -1,13 +1,13 @@
-"""What people call rows: ids, and titles where there are any. Exact, as a completion, or misspelt; knows no factors.
+"""What people call rows: ids, titles, other names. Exact, as a completion, or misspelt; knows no factors.
 
 `errors.close_matches` is for short lists, such as the values of a parameter. This is for catalogues.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,26 +20,40 @@ MAX_FUZZY = 200_000  # names with a table of letter groups; in a larger catalogu
 NEAR = 0.3  # cosine of letter groups from which a name counts as near
 
 
+class Aliases(NamedTuple):
+    """Other names of rows: `texts` (k,), and whose they are, `rows` (k,). A row may have several, or none."""
+
+    texts: NDArray[Any]
+    rows: NDArray[np.int64]
+
+
 class Names:
-    """Rows of one side by id, by title, by what somebody has typed so far, or by something near to it.
+    """Rows of one side by id, by title, by another name, by what somebody has typed so far, or by something near to it.
 
     index : ids in the order of the rows. labels : titles or None. popularity : what comes first among equals.
+    aliases : other names than titles, which serve where no title does.
     """
 
     def __init__(
-        self, index: Index, labels: NDArray[Any] | None = None, popularity: NDArray[Any] | None = None
+        self,
+        index: Index,
+        labels: NDArray[Any] | None = None,
+        popularity: NDArray[Any] | None = None,
+        aliases: Aliases | None = None,
     ) -> None:
         self.index = index
         self.labels = labels
+        self.aliases = aliases
         self.popularity = np.zeros(len(index)) if popularity is None else popularity
 
     def __len__(self) -> int:
         return len(self.index)
 
     def find(self, given: Iterable[Any], *, text: bool = False) -> NDArray[np.int64]:
-        """Rows given by id or by title, -1 where neither is known. Ids come first; case and blanks do not matter.
+        """Rows given by id, title or other name, -1 where none is known. Ids come first, then titles.
 
-        Of rows that share a title, the first. Without titles, ids that are strings are found in any case too.
+        Case and blanks do not matter. Of rows that share a title or another name, the first. Without titles, ids that
+        are strings are found in any case too.
         `text`: the names come from a URL or a command line, where numbers are texts.
         """
         wanted: Any = given if hasattr(given, "__array__") else [self._as_id(name, text) for name in given]
@@ -50,7 +64,7 @@ class Names:
         missing = np.flatnonzero(found < 0)
         if len(missing):
             names = list(wanted)
-            found[missing] = [self._by_name.get(_folded(names[place]), -1) for place in missing]
+            found[missing] = [self._called(_folded(names[place])) for place in missing]
         return found
 
     def positions(self, given: Iterable[Any]) -> NDArray[np.int64]:
@@ -60,6 +74,8 @@ class Names:
         """
         if isinstance(given, str):
             raise TypeError(f"{given!r} is one name where a list is expected; write [{given!r}].")
+        if isinstance(given, Mapping):
+            raise TypeError("a dict where a list of names is expected; give list(it), and its values as weights.")
         wanted: Any = given if hasattr(given, "__array__") else list(given)
         if self.labels is None:
             return self.index.positions(wanted)
@@ -71,11 +87,13 @@ class Names:
                 raise UnknownIdError(
                     f"{side} {name!r} is neither an id nor a label of this model.{did_you_mean(near)}", near
                 )
-            same = self._shared.get(_folded(name), [])
-            if same and name not in self.index:
-                ids = self.index.take(same[:3]).tolist()
+            called = _folded(name)
+            by_title = called in self._by_name
+            same = self._shared.get(called, []) if by_title else self._also.get(called, [])
+            if len(same) > 1 and name not in self.index:
+                ids, what = self.index.take(same[:3]).tolist(), "the label" if by_title else "another name"
                 raise UnknownIdError(
-                    f"{side} {name!r} is the label of {len(same)} {side}s; give an id, such as {ids}.", ids
+                    f"{side} {name!r} is {what} of {len(same)} {side}s; give an id, such as {ids}.", ids
                 )
         return found
 
@@ -111,7 +129,7 @@ class Names:
 
     def prepare(self) -> None:
         """Build what lookups need ahead of the first one."""
-        _ = self._text, self._by_name, self._letters
+        _ = self._text, self._by_name, self._also, self._letters
 
     def _as_id(self, name: Any, text: bool) -> Any:
         if isinstance(name, list):  # JSON has no tuples
@@ -124,14 +142,17 @@ class Names:
     def _row_of_id(self, id: Any) -> int:
         return int(self.index.find([id])[0]) if id in self.index else -1
 
+    def _called(self, name: str) -> int:
+        return self._by_name[name] if name in self._by_name else self._also.get(name, [-1])[0]
+
     def _hits(self, pattern: str) -> NDArray[np.int64]:
-        text, starts = self._text
+        text, starts, rows = self._text
         places: list[int] = []
         at = text.find(pattern)
         while at >= 0 and len(places) < MAX_HITS:
             places.append(at + 1 if pattern[0] == "\n" else at)
             at = text.find(pattern, at + 1)
-        return np.unique(np.searchsorted(starts, places, side="right") - 1)
+        return np.unique(rows[np.searchsorted(starts, places, side="right") - 1])
 
     def _alike(self, needle: str, n: int) -> list[int]:
         vectoriser, table, rows = self._letters
@@ -160,11 +181,28 @@ class Names:
         return {name: same for name, same in rows.items() if len(same) > 1}
 
     @cached_property
-    def _text(self) -> tuple[str, NDArray[np.int64]]:
-        """All names in one text, a line each, and where each begins: one search is one scan."""
-        lengths = np.fromiter(map(len, self._names), np.int64, len(self))
+    def _other_names(self) -> list[str]:
+        return [] if self.aliases is None else [_folded(name) for name in self.aliases.texts.tolist()]
+
+    @cached_property
+    def _also(self) -> dict[str, list[int]]:
+        """All rows of every other name."""
+        rows: dict[str, list[int]] = {}
+        for name, row in zip(
+            self._other_names, [] if self.aliases is None else self.aliases.rows.tolist(), strict=True
+        ):
+            if row not in rows.setdefault(name, []):
+                rows[name].append(row)
+        return rows
+
+    @cached_property
+    def _text(self) -> tuple[str, NDArray[np.int64], NDArray[np.int64]]:
+        """All names in one text, a line each, titles first; where each begins, and whose it is: a search is a scan."""
+        lines = [*self._names, *self._other_names]
+        lengths = np.fromiter(map(len, lines), np.int64, len(lines))
         starts = 1 + np.concatenate([[0], np.cumsum(lengths + 1)[:-1]])
-        return "\n" + "\n".join(self._names) + "\n", starts.astype(np.int64)
+        rows = np.arange(len(self)) if self.aliases is None else np.append(np.arange(len(self)), self.aliases.rows)
+        return "\n" + "\n".join(lines) + "\n", starts.astype(np.int64), rows
 
     @cached_property
     def _letters(self) -> tuple[Any, Any, NDArray[np.int64]]:

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from halfstep.core.arrays import reals
 from halfstep.core.cells import Observations
 from halfstep.core.losses import Loss
-from halfstep.data.files import ModelFileError, Saved
+from halfstep.data.files import Saved
 from halfstep.data.frames import pairs_from
 from halfstep.data.ids import Index, encode
-from halfstep.data.table import CellsHere, pattern_from_saved
+from halfstep.data.table import PATTERN, CellsHere, saved_cells
+from halfstep.data.tensors import WEIGHTS, Tensor
 
 
 def read_pairs(
@@ -77,25 +79,23 @@ def pairs_to_arrays(cells: Observations, dtype: Any) -> dict[str, NDArray[Any]]:
     return {"indptr": cells.indptr, "indices": cells.indices, **values}
 
 
+RATED = PATTERN | {"targets": Tensor("cells|1"), "weights": Tensor("cells|1", WEIGHTS)}
+
+
 def pairs_from_saved(saved: Saved) -> CellsHere:
     """The cells that `pairs_to_arrays` took apart; a file that holds no values has targets of NaN."""
-    which = pattern_from_saved(saved)
     if "targets" not in saved.arrays:
+        which, _ = saved_cells(saved)
         return replace(which, cells=replace(which.cells, targets=float("nan")))
-    values: dict[str, Any] = {}
-    for name in ("targets", "weights"):
-        array = saved.array(name, (None,))
-        if len(array) not in (1, len(which.cells)):
-            raise ModelFileError(f"{saved.path}: it has {len(array)} {name} for {len(which.cells)} pairs")
-        values[name] = float(array[0]) if len(array) == 1 else array
-    return replace(which, cells=replace(which.cells, **values))
+    which, (targets, weights) = saved_cells(saved, RATED)
+    return replace(which, cells=replace(which.cells, targets=targets, weights=weights))
 
 
 def checked_weights(given: ArrayLike | None, n: int) -> NDArray[np.float64]:
     """Sample weights (n,): ones where none are given."""
     if given is None:
         return np.ones(n)
-    weights = np.asarray(given, np.float64)
+    weights = reals("sample_weight", given)
     if weights.ndim == 0:
         weights = np.full(n, float(weights))
     same_length("sample_weight", weights, n)

@@ -5,7 +5,7 @@ Takes scipy sparse matrices, arrays, frames and `Interactions`. Knows no models.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,18 +15,22 @@ from numpy.typing import NDArray
 
 from halfstep.core.cells import Observations, check_size
 from halfstep.core.weighting import Margins, Weighting
-from halfstep.data.files import ModelFileError, Saved
+from halfstep.data.columns import noun
+from halfstep.data.files import Saved
 from halfstep.data.frames import interactions_from_frame, is_frame
 from halfstep.data.ids import Index, encode
+from halfstep.data.names import Aliases, Names
 from halfstep.data.plain_ids import join_text, split_text
+from halfstep.data.tensors import BYTES, OFFSETS, PLACES, REAL, WEIGHTS, Tensor
 
 SIDES = ("user", "item")
+OtherNames = tuple[Aliases | None, Aliases | None]
 Labels = tuple[NDArray[Any] | None, NDArray[Any] | None]
 
 
 @dataclass(frozen=True, eq=False)
 class CellsHere:
-    """Cells with the ids of both sides and, where known, titles to show people.
+    """Cells with the ids of both sides and, where known, titles to show people and other names to find rows by.
 
     total_weight, classes : of pairs with values; the sum of the weights as given, the two classes of losses with them.
     """
@@ -36,6 +40,7 @@ class CellsHere:
     labels: Labels = (None, None)
     total_weight: float = 0.0
     classes: NDArray[Any] | None = None
+    aliases: OtherNames = (None, None)
 
     @property
     def n_rows(self) -> int:
@@ -53,12 +58,19 @@ class CellsHere:
 
 
 def read_table(
-    X: Any, *, user: str | None = None, item: str | None = None, weight: str | None = None, dtype: Any = np.float32
+    X: Any,
+    *,
+    user: str | None = None,
+    item: str | None = None,
+    weight: str | None = None,
+    dtype: Any = np.float32,
+    signed: bool = False,
 ) -> CellsHere:
     """Users x items with weights from whatever holds them; targets are 1.
 
     Sparse matrix or 2-D array: rows are users, columns items, values weights, ids are row and column numbers; a zero
     is an unobserved cell. Frame: a row for each cell, columns named or detected. Repeated cells are summed.
+    signed : whether weights may be below 0.
     """
     named = {"user": user, "item": item, "weight": weight}
     if any(named.values()) and not is_frame(X):
@@ -67,17 +79,21 @@ def read_table(
             f"{given} name columns of a frame, but X is a {type(X).__name__}; leave them out or pass a frame."
         )
     if hasattr(X, "matrix") and hasattr(X, "item_ids"):  # Interactions
-        ids = Index(X.user_ids, "user"), Index(X.item_ids, "item")
-        return CellsHere(_from_matrix(X.matrix, dtype), ids, (X.user_labels, X.item_labels))
+        ids = Index(X.user_ids, X.nouns[0]), Index(X.item_ids, X.nouns[1])
+        told: dict[str, Any] = {
+            "labels": (X.user_labels, X.item_labels),
+            "aliases": getattr(X, "aliases", (None, None)),
+        }
+        return CellsHere(_from_matrix(X.matrix, dtype, signed), ids, **told)
     if sp.issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2):
-        cells = _from_matrix(X, dtype)
+        cells = _from_matrix(X, dtype, signed)
         return CellsHere(cells, (Index.range(cells.shape[0], "user"), Index.range(cells.shape[1], "item")))
     if is_frame(X):
         columns = interactions_from_frame(X, user, item, weight)
-        users, rows = encode(columns.users, "user")
-        items, places = encode(columns.items, "item")
+        users, rows = encode(columns.users, noun("user", columns.names["user"]))
+        items, places = encode(columns.items, noun("item", columns.names["item"]))
         if columns.weights is not None:
-            _check_weights(columns.weights, lambda k: f"row {k} of the frame")
+            _check_weights(columns.weights, lambda k: f"row {k} of the frame", signed)
         if not len(rows):
             raise ValueError("X has no rows; a fit needs at least one interaction.")
         values = 1.0 if columns.weights is None else columns.weights
@@ -99,7 +115,7 @@ def summed(
     return Observations.from_weights(cells.to_csr(), dtype)
 
 
-def _from_matrix(X: Any, dtype: Any) -> Observations:
+def _from_matrix(X: Any, dtype: Any, signed: bool) -> Observations:
     check_size(X.shape)  # before anything as long as a side is made
     if X.dtype.kind not in "biuf":
         raise TypeError(
@@ -120,7 +136,7 @@ def _from_matrix(X: Any, dtype: Any) -> Observations:
     def where(k: int) -> str:
         return f"row {int(np.searchsorted(matrix.indptr, k, side='right')) - 1}, column {int(matrix.indices[k])}"
 
-    _check_weights(matrix.data, where)
+    _check_weights(matrix.data, where, signed)
     return _not_empty(Observations.from_weights(matrix, dtype))
 
 
@@ -130,17 +146,32 @@ def _not_empty(cells: Observations) -> Observations:
     return cells
 
 
-def _check_weights(values: NDArray[Any], where: Callable[[int], str]) -> None:
-    bad = ~np.isfinite(values) | (values < 0)
+def _check_weights(values: NDArray[Any], where: Callable[[int], str], signed: bool) -> None:
+    bad = ~np.isfinite(values) | ((values < 0) & (not signed))
     if bad.any():
-        first = int(np.argmax(bad))
+        first, limit = int(np.argmax(bad)), "" if signed else " and >= 0"
         raise ValueError(
-            f"weights must be finite and >= 0; {int(bad.sum())} are not, first {values[first]} at {where(first)}. "
+            f"weights must be finite{limit}; {int(bad.sum())} are not, first {values[first]} at {where(first)}. "
             "A weight says how much a cell counts; leave a cell out if it should not count."
+            + ("" if signed else " Dislikes are for WALS(dislikes=True).")
         )
 
 
+def placed(new: CellsHere, names: Names, dtype: Any) -> CellsHere:
+    """Rows of another table over the columns of a fit, by id or label; a column that the fit does not know raises."""
+    cells = new.cells.to_csr().tocoo()
+    columns = names.positions(new.ids[1].ids)[cells.col]
+    known = summed(cells.row, columns, (len(new.ids[0]), len(names)), cells.data, dtype)
+    return CellsHere(known, (new.ids[0], names.index), (new.labels[0], names.labels))
+
+
 # ---------------------------------------------------------------------- merged
+
+
+def without_cells(columns: Index, n: int = 1) -> CellsHere:
+    """n rows that have nothing, over these columns."""
+    nothing = Observations((n, len(columns)), np.zeros(n + 1, np.int64), np.zeros(0, np.int32))
+    return CellsHere(nothing, (Index.range(n), columns))
 
 
 def merge(old: CellsHere, new: CellsHere, dtype: Any) -> CellsHere:
@@ -160,7 +191,8 @@ def merge(old: CellsHere, new: CellsHere, dtype: Any) -> CellsHere:
     replaced.data = np.ones_like(replaced.data)
     merged = sp.csr_array(before - before.multiply(replaced) + after)
     labels = (_merged_labels(old, new, 0, users), _merged_labels(old, new, 1, items))
-    return CellsHere(Observations.from_weights(merged, dtype), (users, items), labels)
+    aliases = (_merged_aliases(old, new, 0, users), _merged_aliases(old, new, 1, items))
+    return CellsHere(Observations.from_weights(merged, dtype), (users, items), labels, aliases=aliases)
 
 
 def _merged_labels(old: CellsHere, new: CellsHere, side: int, merged: Index) -> NDArray[Any] | None:
@@ -170,6 +202,15 @@ def _merged_labels(old: CellsHere, new: CellsHere, side: int, merged: Index) -> 
     for index, titles in known:
         labels[merged.positions(index.ids)] = titles
     return labels if known else None
+
+
+def _merged_aliases(old: CellsHere, new: CellsHere, side: int, merged: Index) -> Aliases | None:
+    known = [
+        (each.texts, merged.positions(given.ids[side].ids)[each.rows])
+        for given in (old, new)
+        if (each := given.aliases[side]) is not None
+    ]
+    return Aliases(*map(np.concatenate, zip(*known, strict=True))) if known else None
 
 
 # ---------------------------------------------------------------------- in a model file
@@ -186,43 +227,51 @@ def to_arrays(given: CellsHere, dtype: Any) -> dict[str, NDArray[Any]]:
     for side, labels in zip(SIDES, given.labels, strict=True):
         if labels is not None:
             arrays[f"{side}_label_bytes"], arrays[f"{side}_label_offsets"] = join_text([str(x) for x in labels])
+    for side, other in zip(SIDES, given.aliases, strict=True):
+        if other is not None:
+            arrays[f"{side}_alias_bytes"], arrays[f"{side}_alias_offsets"] = join_text(other.texts.tolist())
+            arrays[f"{side}_alias_rows"] = other.rows
     return arrays
 
 
-def from_saved(saved: Saved) -> CellsHere:
-    """The cells that `to_arrays` took apart; every length is checked."""
-    which, weights = pattern_from_saved(saved), saved.array("weights", (None,))
-    if len(weights) not in (1, len(which.cells)):
-        raise _misfit(saved)
-    cells = replace(which.cells, weights=float(weights[0]) if len(weights) == 1 else weights)
-    users, items = (_saved_labels(saved, side, len(ids)) for side, ids in zip(SIDES, which.ids, strict=True))
-    return CellsHere(cells, which.ids, (users, items))
+PATTERN = {"indptr": Tensor("users+1", OFFSETS, of="cells"), "indices": Tensor("cells", PLACES, of="items")}
 
 
-def pattern_from_saved(saved: Saved) -> CellsHere:
-    """Ids, and which cells there are, each of weight 1; every length is checked."""
+def from_saved(saved: Saved, signed: bool = False) -> CellsHere:
+    """The cells that `to_arrays` took apart. signed : whether weights may be below 0."""
+    which, (weights,) = saved_cells(saved, PATTERN | {"weights": Tensor("cells|1", REAL if signed else WEIGHTS)})
+    labels = tuple(_saved_labels(saved, side, len(ids)) for side, ids in zip(SIDES, which.ids, strict=True))
+    aliases = tuple(_saved_aliases(saved, side, len(ids)) for side, ids in zip(SIDES, which.ids, strict=True))
+    named: dict[str, Any] = {"labels": labels, "aliases": aliases}
+    return CellsHere(replace(which.cells, weights=weights), which.ids, **named)
+
+
+def saved_cells(saved: Saved, declared: Mapping[str, Tensor] = PATTERN) -> tuple[CellsHere, list[Any]]:
+    """Ids, and which cells there are, each of weight 1; then what else is declared, one number or one for each cell."""
     users, items = saved.index("user"), saved.index("item")
-    indptr, indices = saved.array("indptr", (None,)), saved.array("indices", (None,))
-    fits = (
-        len(indptr) == len(users) + 1
-        and indptr[0] == 0
-        and indptr[-1] == len(indices)
-        and bool(np.all(np.diff(indptr) >= 0))
-        and (len(indices) == 0 or (indices.min() >= 0 and indices.max() < len(items)))
-    )
-    if not fits:
-        raise _misfit(saved)
-    return CellsHere(Observations((len(users), len(items)), indptr, indices), (users, items))
-
-
-def _misfit(saved: Saved) -> ModelFileError:
-    return ModelFileError(f"{saved.path}: its interactions do not fit its users and items")
+    found = saved.tensors(declared, users=len(users), items=len(items))
+    indptr, indices = found.pop("indptr"), found.pop("indices")
+    values = [float(each[0]) if len(each) == 1 else each for each in found.values()]
+    cells = Observations((len(users), len(items)), indptr, indices.astype(np.int32, copy=False))
+    return CellsHere(cells, (users, items)), values
 
 
 def _saved_labels(saved: Saved, side: str, n: int) -> NDArray[Any] | None:
-    if f"{side}_label_bytes" not in saved.arrays:
+    text, offsets = f"{side}_label_bytes", f"{side}_label_offsets"
+    if text not in saved.arrays:
         return None
-    labels = split_text(saved.array(f"{side}_label_bytes"), saved.array(f"{side}_label_offsets"))
-    if len(labels) != n:
-        raise ModelFileError(f"{saved.path}: it has {len(labels)} {side} labels for {n} {side}s")
-    return np.array(labels, object)
+    declared = {text: Tensor("bytes", BYTES), offsets: Tensor("labels+1", OFFSETS, of="bytes")}
+    return np.array(split_text(*saved.tensors(declared, labels=n).values()), object)
+
+
+def _saved_aliases(saved: Saved, side: str, n: int) -> Aliases | None:
+    text, offsets, rows = (f"{side}_alias_{part}" for part in ("bytes", "offsets", "rows"))
+    if text not in saved.arrays:
+        return None
+    declared = {
+        text: Tensor("bytes", BYTES),
+        offsets: Tensor("names+1", OFFSETS, of="bytes"),
+        rows: Tensor("names", PLACES, of="named"),
+    }
+    found = saved.tensors(declared, named=n)
+    return Aliases(np.array(split_text(found[text], found[offsets]), object), found[rows].astype(np.int64))

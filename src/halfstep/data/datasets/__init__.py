@@ -2,6 +2,7 @@
 
 from ._assemble import DataWarning
 from .esco import load_esco
+from .features_file import read_features
 from .generated import make_implicit, make_predictions, make_ratings
 from .interactions import Interactions
 from .movielens import load_movielens
@@ -23,6 +24,7 @@ __all__ = [
     "make_predictions",
     "make_ratings",
     "make_reviews",
+    "read_features",
     "read_interactions",
     "read_ratings",
 ]

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import importlib
+import importlib.util
+import io
+import lzma
 import os
 import re
 import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from typing import Any
+
+from halfstep.errors import require
 
 
 class Archive:
@@ -58,9 +69,68 @@ class Archive:
 
     def read(self, member: str) -> bytes:
         """The bytes of one member, unpacked."""
-        if self._zipped:
-            with zipfile.ZipFile(self.path) as archive:
-                data = archive.read(member)
-        else:
-            data = (self.path if self.path.is_file() else self.path / member).read_bytes()
-        return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+        path = self.path / member if self.path.is_dir() else self.path
+        most = most_unpacked(path.stat().st_size)
+        if not self._zipped:
+            return unpacked(path.read_bytes(), path.name, most)
+        with telling(path.name), zipfile.ZipFile(path) as archive, archive.open(member) as packed:
+            data = read_at_most(packed, most)
+        return unpacked(data, path.name, most)
+
+
+SURELY_HARMLESS, RATIO = 64 * 2**20, 100
+
+
+@contextmanager
+def telling(file: str) -> Iterator[None]:
+    """Whatever the libraries that unpack raise, in one form."""
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError) as error:
+        raise ValueError(f"{file} cannot be unpacked: {error}") from error
+
+
+def most_unpacked(size: int) -> int:
+    """Bytes that so many may hold: tables shrink to a tenth or so, and what is there to do harm to a thousandth."""
+    return max(SURELY_HARMLESS, RATIO * size)
+
+
+def read_at_most(stream: Any, most: int) -> bytes:
+    """All of an unpacking stream, unless that is more than anybody packs."""
+    data = bytes(stream.read(most + 1))
+    if len(data) > most:
+        raise zipfile.BadZipFile(
+            f"it holds more than {most:,} bytes, over {RATIO} times its size; if that is right, unpack it first"
+        )
+    return data
+
+
+def _open_zstd(file: Any) -> Any:
+    if importlib.util.find_spec("compression") is not None:  # Python 3.14 has it
+        return importlib.import_module("compression.zstd").ZstdFile(file)
+    pyarrow = require("pyarrow", "frames")
+    return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, mode="r"), "zstd")
+
+
+PACKED: dict[str, tuple[bytes, Callable[[Any], Any]]] = {
+    ".gz": (b"\x1f\x8b", lambda file: gzip.GzipFile(fileobj=file)),
+    ".bz2": (b"BZh", bz2.BZ2File),
+    ".xz": (b"\xfd7zXZ\x00", lzma.LZMAFile),
+    ".zst": (b"\x28\xb5\x2f\xfd", _open_zstd),
+}
+"""Ending of a compressed file to its first bytes and what opens it."""
+
+
+def unpacked(data: bytes, file: str, most: int) -> bytes:
+    """The bytes inside, whatever they are packed with; more than `most` are refused."""
+    for first, opened in PACKED.values():
+        if data.startswith(first):
+            with telling(file), opened(io.BytesIO(data)) as stream:
+                return read_at_most(stream, most)
+    return data
+
+
+def plain_suffix(name: str) -> str:
+    """The ending that says what is inside: ".csv" of "clicks.csv.gz", in lower case."""
+    path = PurePosixPath(name.lower())
+    return (path.with_suffix("") if path.suffix in PACKED else path).suffix

@@ -20,6 +20,7 @@ from halfstep.data.plain_ids import objects
 from halfstep.errors import one_of
 
 from ._columns import Coded, FloatArray
+from .about import About
 from .interactions import Interactions
 
 DUPLICATES = ("sum", "mean", "max", "count", "last", "error")
@@ -42,6 +43,9 @@ def assemble(
     report: dict[str, Any],
     user_labels: Mapping[Any, str] | None = None,
     item_labels: Mapping[Any, str] | None = None,
+    about_users: About | None = None,
+    about_items: About | None = None,
+    nouns: tuple[str, str] = ("user", "item"),
 ) -> Interactions:
     """One cell for each distinct (user, item) pair.
 
@@ -78,7 +82,8 @@ def assemble(
             continue
         report[f"{side}_without_label"] = sum(one not in labels for one in ids)
         titles.append(objects([labels.get(one, str(one)) for one in ids]))
-    result = Interactions(matrix, user_ids, item_ids, titles[0], titles[1], times, name, source, licence, report)
+    more = (times, name, source, licence, report, about_users, about_items, nouns)
+    result = Interactions(matrix, user_ids, item_ids, titles[0], titles[1], *more)
     mention(result)
     return result
 

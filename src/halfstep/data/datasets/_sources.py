@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import json
 import os
+import zipfile
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,30 +17,59 @@ import numpy as np
 
 from halfstep.errors import require
 
+from ._archive import RATIO, Archive, most_unpacked, plain_suffix
 from ._columns import Coded, numbers_of, seconds_of
 from ._delimited import Delimited
 
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
+JSON_LINES, MATRIX = (".jsonl", ".ndjson"), (".npz",)
 
 Chooser = Callable[[list[Any]], dict[str, Any]]
 
 
 def read_columns(
-    source: Any, choose: Chooser, *, delimiter: str | None, engine: str | None
+    source: Any,
+    choose: Chooser,
+    *,
+    delimiter: str | None = None,
+    engine: str | None = None,
+    encoding: str | None = None,
+    multiline: bool = False,
 ) -> tuple[dict[str, Any], dict[str, Any], str]:
     """The columns that `choose(names)` assigns to roles, the counts of rows, and what the source is called.
 
-    `choose` gets the column names (positions 0, 1, ... where rows have no names) and returns role to name.
+    `choose` gets the column names (positions 0, 1, ... where rows have no names) and returns role to name. The report
+    names the columns taken, by role, and those that were not.
     """
+    there: list[Any] = []
+
+    def seen(names: list[Any]) -> dict[str, Any]:
+        there[:] = names
+        return choose(names)
+
+    opened = partial(Delimited.open, delimiter=delimiter, encoding=encoding, multiline=multiline)
+    columns, report, name = _read(source, seen, opened, engine)
+    report["columns_not_used"] = [each for each in there if each not in report["columns"].values()]
+    return columns, report, name
+
+
+def _read(
+    source: Any, choose: Chooser, opened: Callable[[Path], Delimited], engine: str | None
+) -> tuple[dict[str, Any], dict[str, Any], str]:
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         if not path.is_file():
             raise FileNotFoundError(
-                f"path_or_frame={str(source)!r} is not a file; give a CSV, TSV, Parquet or Arrow file"
+                f"path_or_frame={str(source)!r} is not a file; give a CSV, TSV, JSON lines, Parquet, Arrow or .npz file"
             )
+        suffix = plain_suffix(path.name)
         if path.suffix.lower() in PARQUET + ARROW:
             return (*_from_frame(_binary_file(path, choose), choose), path.name)
-        return (*_from_text(path, choose, delimiter, engine), path.name)
+        if suffix in JSON_LINES:
+            return (*_from_rows(json_lines(path), choose), path.name)
+        if suffix in MATRIX:
+            return (*_from_matrix(path, choose), path.name)
+        return (*_from_text(opened(path), choose, engine), path.name)
     if isinstance(source, Mapping):
         lengths = {name: len(column) for name, column in source.items()}
         if len(set(lengths.values())) > 1:
@@ -70,6 +103,16 @@ def _binary_file(path: Path, choose: Chooser) -> Any:
     return nw.from_native(pyarrow.feather.read_table(path, columns=list(choose(names).values())))
 
 
+def whole_file(path: Path) -> Any:
+    """All columns of a Parquet or Arrow IPC file, as a frame of whatever library reads it."""
+    parquet = path.suffix.lower() in PARQUET
+    if importlib.util.find_spec("pyarrow") is None:
+        polars = require("polars", extra="frames")
+        return polars.read_parquet(path) if parquet else polars.read_ipc(path)
+    module = importlib.import_module("pyarrow.parquet" if parquet else "pyarrow.feather")
+    return module.read_table(path)
+
+
 def _from_frame(frame: Any, choose: Chooser) -> tuple[dict[str, Any], dict[str, Any]]:
     roles = choose(list(frame.collect_schema().names()))
     if isinstance(frame, nw.LazyFrame):
@@ -77,10 +120,48 @@ def _from_frame(frame: Any, choose: Chooser) -> tuple[dict[str, Any], dict[str, 
     return _take(roles, frame.__getitem__, len(frame))
 
 
-def _from_text(
-    path: Path, choose: Chooser, delimiter: str | None, engine: str | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    text = Delimited.open(path, delimiter)
+def json_lines(path: Path) -> list[Any]:
+    """The objects of a file with one in each line, which may be packed."""
+    rows = []
+    for number, line in enumerate(Archive(path, "table").read(path.name).splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(json.loads(line))
+        except ValueError as error:
+            raise ValueError(f"{path.name}: line {number} is not JSON: {error}") from None
+        if not isinstance(rows[-1], dict):
+            raise ValueError(f'{path.name}: line {number} is no object; each line must be one, such as {{"user": 1}}')
+    return rows
+
+
+def _from_matrix(path: Path, choose: Chooser) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A scipy sparse matrix: row numbers are users, column numbers items, stored values weights."""
+    from scipy import sparse
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size, most = sum(info.file_size for info in archive.infolist()), most_unpacked(path.stat().st_size)
+        if size > most:
+            raise zipfile.BadZipFile
+        matrix = sparse.load_npz(path)
+        if hasattr(matrix, "check_format"):  # scipy takes places as they are, and follows them out of its memory
+            matrix.check_format(full_check=True)
+            if (matrix.indptr[1:] < matrix.indptr[:-1]).any():  # no look at them where the last is not above 0
+                raise ValueError
+        cells = matrix.tocoo()
+    except zipfile.BadZipFile:
+        raise ValueError(
+            f"{path.name} is no zip of arrays, or holds over {RATIO} times its size; write one with "
+            "scipy.sparse.save_npz(compressed=False)"
+        ) from None
+    except Exception:  # of NumPy or of scipy, whatever is wrong with it
+        raise ValueError(f"{path.name} holds no sparse matrix; write one with scipy.sparse.save_npz") from None
+    columns = {"user": cells.row, "item": cells.col, "weight": cells.data}
+    return _take(choose(list(columns)), columns.__getitem__, cells.nnz)
+
+
+def _from_text(text: Delimited, choose: Chooser, engine: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
     roles = choose(text.names)
     numeric = {"weight": numbers_of, "timestamp": seconds_of}
     table = text.read({name: numeric.get(role) for role, name in roles.items()}, engine)
@@ -103,7 +184,7 @@ def _from_rows(source: Any, choose: Chooser) -> tuple[dict[str, Any], dict[str, 
         )
     rows = list(source)
     if rows and isinstance(rows[0], Mapping):
-        names = list(rows[0])
+        names = list(dict.fromkeys(name for row in rows for name in row))
         rows = [tuple(map(row.get, names)) for row in rows]
     elif description is not None:
         names = [one if isinstance(one, str) else one[0] for one in description]

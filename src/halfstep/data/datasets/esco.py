@@ -16,7 +16,9 @@ import numpy as np
 from ._archive import Archive
 from ._assemble import assemble
 from ._columns import label_map
-from ._delimited import Delimited
+from ._delimited import Delimited, TextColumns
+from .about import About
+from .esco_about import OPTIONAL, esco_about
 from .interactions import Interactions
 
 LICENCE = "free reuse with acknowledgement of ESCO (European Commission, Decision 2011/833/EU)"
@@ -44,14 +46,15 @@ def load_esco(
     Returns
     -------
     Interactions with concept URIs as ids and preferred labels as titles. An occupation or skill without a row
-    in its own file keeps its relations; its title is the one the relations file gives, else its URI.
+    in its own file keeps its relations; its title is the one the relations file gives, else its URI. What the files
+    say of each is in `about_users` and `about_items`, and makes features (see `esco_about`).
     """
     chosen = _checked_weights(weights)
     archive = Archive(path, "ESCO")
     relations_file = _pick(archive, "occupationSkillRelations", language) or archive.need(
         r"occupationSkillRelations\.csv", "occupationSkillRelations.csv"
     )
-    text = Delimited(archive.read(relations_file), relations_file)
+    text = Delimited(archive.read(relations_file), relations_file, multiline=True)
     optional = [name for name in ("occupationLabel", "skillLabel") if name in text.names]
     table = text.read(dict.fromkeys(["occupationUri", "relationType", "skillUri", *optional]), engine)
     kinds = table["relationType"]
@@ -67,9 +70,13 @@ def load_esco(
     values = np.append([chosen.get(kind, 0.0) for kind in kind_names], 0.0)[kinds.codes][keep]
 
     labels: dict[str, dict[str, str]] = {}
+    about: dict[str, About] = {}
     for name in ("occupation", "skill"):
         uris, label_column = table[f"{name}Uri"], f"{name}Label"
-        own = _concepts(archive, f"{name}s", language, engine, report)
+        file = _concepts(archive, f"{name}s", language, engine, report)
+        own = {} if file is None else file.titles("conceptUri", "preferredLabel", report)
+        if file is not None:
+            about[name] = esco_about(archive, file)
         report[f"unknown_{name}s"] = sum(uri not in own for uri in uris.values)
         related = set(uris.values)
         report[f"{name}s_without_relations"] = sum(uri not in related for uri in own)
@@ -86,6 +93,9 @@ def load_esco(
         report=report,
         user_labels=labels["occupation"],
         item_labels=labels["skill"],
+        about_users=about.get("occupation"),
+        about_items=about.get("skill"),
+        nouns=("occupation", "skill"),
     )
 
 
@@ -128,11 +138,12 @@ def _pick(archive: Archive, stem: str, language: str | None) -> str | None:
 
 def _concepts(
     archive: Archive, stem: str, language: str | None, engine: str | None, report: dict[str, Any]
-) -> dict[str, str]:
-    """URI to preferred label; the file, its broken rows and its repeated URIs go into the report."""
+) -> TextColumns | None:
+    """The file of occupations or of skills, as far as it is used; its name goes into the report."""
     member = _pick(archive, stem, language)
     if member is None:
-        return {}
-    table = Delimited(archive.read(member), member).read({"conceptUri": None, "preferredLabel": None}, engine)
+        return None
+    text = Delimited(archive.read(member), member, multiline=True)
+    known = [name for name in OPTIONAL if name in text.names]
     report["files"].append(PurePosixPath(member).name)
-    return table.titles("conceptUri", "preferredLabel", report)
+    return text.read(dict.fromkeys(["conceptUri", "preferredLabel", *known]), engine)

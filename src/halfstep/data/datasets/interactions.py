@@ -6,7 +6,7 @@ Every loader returns one. Must not know any file format.
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,8 +14,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from halfstep.data.columns import plural
+from halfstep.data.features import Features, TextColumnNames
 from halfstep.data.ids import Index
+from halfstep.data.names import Aliases
 from halfstep.errors import check_number, one_of, require
+
+from .about import About
+
+SECONDS_OF_A_DAY = 86_400.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,8 +35,10 @@ class Interactions:
     user_ids, item_ids : 1-D arrays, the ids of the rows and of the columns in their order.
     user_labels, item_labels : titles to show people, in the same order, or None.
     timestamps : float64 seconds, aligned with `matrix.data`, or None.
+    about_users, about_items : what the files say of each beside this, also of some without any cell, or None.
     name, source, licence : what the data is, where it came from, on what terms.
     report : counts of everything read, merged and left out.
+    nouns : what one row and one column are called, such as ("occupation", "skill").
     """
 
     matrix: Any
@@ -42,6 +51,9 @@ class Interactions:
     source: str = ""
     licence: str = ""
     report: dict[str, Any] = field(default_factory=dict)
+    about_users: About | None = None
+    about_items: About | None = None
+    nouns: tuple[str, str] = ("user", "item")
 
     def __post_init__(self) -> None:
         if not sparse.issparse(self.matrix):
@@ -85,11 +97,11 @@ class Interactions:
         """What `summary` prints, as label and text."""
         users, items = self.shape
         weights, cells = self.matrix.data, len(self)
-        facts = {"shape": f"{users:,} users x {items:,} items"}
+        facts = {"shape": f"{users:,} {plural(self.nouns[0])} x {items:,} {plural(self.nouns[1])}"}
         if cells:
             facts["cells"] = f"{cells:,} ({cells / (users * items):.3%} of all)"
-            facts["per user"] = _spread(np.diff(self.matrix.indptr))
-            facts["per item"] = _spread(np.bincount(self.matrix.indices, minlength=items))
+            facts[f"per {self.nouns[0]}"] = _spread(np.diff(self.matrix.indptr))
+            facts[f"per {self.nouns[1]}"] = _spread(np.bincount(self.matrix.indices, minlength=items))
             facts["weights"] = f"{weights.min():g} to {weights.max():g}, mean {weights.mean(dtype=float):.3g}"
         else:
             facts["cells"] = "0"
@@ -106,7 +118,9 @@ class Interactions:
 
     def summary(self) -> str:
         """A few lines of text: size, density, counts, what was left out, source and licence."""
-        return "\n".join([self.name, *(f"  {label:9}{text}" for label, text in self.facts().items())])
+        facts = self.facts()
+        width = max(9, *(len(label) + 1 for label in facts))
+        return "\n".join([self.name, *(f"  {label:{width}}{text}" for label, text in facts.items())])
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -141,10 +155,37 @@ class Interactions:
         library = require(backend, extra="frames")
         return library.table(columns) if backend == "pyarrow" else library.DataFrame(columns)
 
+    def user_features(self, columns: Sequence[str] | None = None, text: TextColumnNames | None = None) -> Features:
+        """What is known of the users, as features: of these columns, and of the words of these text columns.
+
+        None takes every column, and every text, that `about_users` has. Users without interactions are there too.
+        """
+        return self._features("user", self.about_users, columns, text)
+
+    def item_features(self, columns: Sequence[str] | None = None, text: TextColumnNames | None = None) -> Features:
+        """The same of the items, from `about_items`."""
+        return self._features("item", self.about_items, columns, text)
+
+    @property
+    def aliases(self) -> tuple[Aliases | None, Aliases | None]:
+        """Other names of users and of items, as far as the files have any."""
+        return tuple(  # type: ignore[return-value]
+            None if about is None else about.aliases(ids)
+            for about, ids in ((self.about_users, self.user_ids), (self.about_items, self.item_ids))
+        )
+
+    def _features(self, side: str, about: About | None, columns: Any, text: Any) -> Features:
+        if about is None:
+            raise ValueError(
+                f"nothing but interactions is known of the {side}s of {self.name}; give the fit a frame with an id "
+                f"column as {side}_features="
+            )
+        return about.features(side, columns, text)
+
     def subset(self, users: Iterable[Any] | None = None, items: Iterable[Any] | None = None) -> Interactions:
         """Only these users and items (ids), in the order given; None keeps all. Unknown ids raise."""
-        rows = None if users is None else Index(self.user_ids, "user").positions(users)
-        columns = None if items is None else Index(self.item_ids, "item").positions(items)
+        rows = None if users is None else Index(self.user_ids, self.nouns[0]).positions(users)
+        columns = None if items is None else Index(self.item_ids, self.nouns[1]).positions(items)
         return self._take(rows, columns, {})
 
     def filter(self, *, min_user: int = 1, min_item: int = 1) -> Interactions:
@@ -174,10 +215,24 @@ class Interactions:
         }
         return self._take(np.flatnonzero(keep_user), np.flatnonzero(keep_item), left_out)
 
+    def decayed(self, half_life: float, now: float | None = None) -> Interactions:
+        """Weights times 2^(-age / half_life): what happened a half-life ago counts half.
+
+        half_life : days. now : seconds since 1970 from which ages are counted; None is the latest timestamp. What comes
+        after `now` keeps its weight. Timestamps are needed. `read_interactions(half_life=)` decays every row of a table
+        before pairs that come more than once are combined; here only their latest timestamp is known.
+        """
+        if self.timestamps is None:
+            raise ValueError("there are no timestamps; read the data with timestamp=, or leave the half-life out.")
+        matrix = self.matrix.copy()
+        matrix.data = (matrix.data * decay(self.timestamps, half_life, now)).astype(np.float32)
+        return replace(self, matrix=matrix, report={**self.report, "half_life": float(half_life)})
+
     def transpose(self) -> Interactions:
         """Items x users: rows, ids and labels change sides, timestamps follow their cells."""
         sides = (self.item_ids, self.user_ids, self.item_labels, self.user_labels)
-        return self._moved(lambda m: m.T.tocsr(), sides, {})
+        turned = self._moved(lambda m: m.T.tocsr(), sides, {})
+        return replace(turned, about_users=self.about_items, about_items=self.about_users)
 
     @property
     def T(self) -> Interactions:
@@ -207,6 +262,17 @@ class Interactions:
             timestamps=None if self.timestamps is None else self.timestamps[order],
             report={**self.report, **left_out},
         )
+
+
+def decay(times: npt.NDArray[Any], half_life: float, now: float | None = None) -> npt.NDArray[np.float64]:
+    """2^(-age / half_life) for times in seconds, a half-life in days, and ages from `now`, or from the latest time."""
+    check_number("half_life", half_life, above=0)
+    if now is not None:
+        check_number("now", now)
+    known = np.isfinite(times)
+    latest = float(times[known].max(initial=-np.inf)) if now is None else float(now)
+    age = np.where(known, np.maximum(latest - np.asarray(times, np.float64), 0.0), 0.0)
+    return np.asarray(np.exp2(-age / (half_life * SECONDS_OF_A_DAY)))
 
 
 def _spread(counts: npt.NDArray[Any]) -> str:

@@ -17,11 +17,12 @@ from ._archive import Archive
 from ._assemble import assemble, warn
 from ._columns import Coded, FloatArray, numbers_of
 from ._delimited import Delimited, TextColumns
+from .about import About
 from .interactions import Interactions
+from .onet_about import CODE, about_activities, about_occupations, about_technologies, onet_text
 
 LICENCE = "CC BY 4.0, O*NET by the US Department of Labor, Employment and Training Administration"
 KINDS = ("technology", "activities", "tasks", "iwa")
-CODE = "O*NET-SOC Code"
 HOT, NOT_HOT = 5.0, 1.0
 LEAST_IMPORTANT = 1.0  # the low end of the importance scale
 
@@ -57,6 +58,7 @@ def load_onet(
     Returns
     -------
     Interactions with O*NET-SOC codes (SOC codes for "iwa") as user ids. The report counts what was left out.
+    `about_users` and `about_items` hold what else the files say (see `onet_about`); features are made of it.
     """
     one_of("kind", kind, KINDS)
     one_of("combine", combine, ["mean", "sum"])
@@ -69,7 +71,8 @@ def load_onet(
 
 
 def _technology(archive: Archive, combine: str) -> Interactions:
-    table = _text(archive, "Technology Skills.txt", CODE, "Example", "Hot Technology")
+    more = ("Commodity Code", "Commodity Title")
+    table = onet_text(archive, "Technology Skills.txt", CODE, "Example", "Hot Technology", optional=more)
     hot = table["Hot Technology"]
     is_hot = np.append(hot.values == "Y", False)[hot.codes]
     report = table.report(hot=int(is_hot.sum()), weight=f"{HOT:g} hot technology, {NOT_HOT:g} other")
@@ -81,12 +84,14 @@ def _technology(archive: Archive, combine: str) -> Interactions:
         report,
         duplicates="max",
         name="O*NET occupations x technologies",
+        noun="technology",
         item_labels={name: name for name in examples.values},
+        about=(about_occupations(archive, tasks=True), about_technologies(table)),
     )
 
 
 def _activities(archive: Archive, combine: str) -> Interactions:
-    links = _text(archive, "Tasks to DWAs.txt", CODE, "Task ID", "DWA ID")
+    links = onet_text(archive, "Tasks to DWAs.txt", CODE, "Task ID", "DWA ID")
     occupations, tasks, activities = (links[c] for c in (CODE, "Task ID", "DWA ID"))
     report = links.report()
     labels = _titles(archive, "DWA Reference.txt", "DWA ID", "DWA Title", report)
@@ -113,7 +118,9 @@ def _activities(archive: Archive, combine: str) -> Interactions:
         report,
         duplicates="count" if weights is None else combine,
         name="O*NET occupations x detailed work activities",
+        noun="activity",
         item_labels=labels,
+        about=(about_occupations(archive), about_activities(archive, "DWA")),
     )
 
 
@@ -152,7 +159,9 @@ def _tasks(archive: Archive, combine: str) -> Interactions:
         report,
         duplicates="mean",
         name="O*NET occupations x tasks",
+        noun="task",
         item_labels=labels,
+        about=(about_occupations(archive), None),
     )
 
 
@@ -181,7 +190,7 @@ def _importance(archive: Archive, report: dict[str, Any]) -> tuple[FloatArray, C
 
 def _iwa(archive: Archive, reference: Archive) -> Interactions:
     file = archive.need(r".*iwa.*\.csv", "soc_iwa_weights.csv")
-    text = Delimited(archive.read(file), file)
+    text = Delimited(archive.read(file), file, multiline=True)
     names = text.names
     if len(names) < 2:
         raise ValueError(f"{file} must be an occupation column and one column for each activity; it has {names}")
@@ -212,6 +221,9 @@ def _iwa(archive: Archive, reference: Archive) -> Interactions:
         report=report,
         user_labels=occupations,
         item_labels=item_labels,
+        about_users=about_occupations(reference, shorten=True),
+        about_items=about_activities(reference, "IWA"),
+        nouns=("occupation", "activity"),
     )
 
 
@@ -223,7 +235,9 @@ def _finish(
     *,
     duplicates: str,
     name: str,
+    noun: str,
     item_labels: dict[str, str],
+    about: tuple[About | None, About | None],
 ) -> Interactions:
     user_labels = _titles(archive, "Occupation Data.txt", CODE, "Title", report)
     used = set(pairs[0].values)
@@ -238,14 +252,12 @@ def _finish(
         report=report,
         user_labels=user_labels,
         item_labels=item_labels,
+        about_users=about[0],
+        about_items=about[1],
+        nouns=("occupation", noun),
     )
-
-
-def _text(archive: Archive, name: str, *columns: str) -> TextColumns:
-    file = archive.need(name.replace(".", r"\."), name)
-    return Delimited(archive.read(file), file, delimiter="\t", quoted=False).read(dict.fromkeys(columns))
 
 
 def _titles(archive: Archive, name: str, id_column: str, title_column: str, report: dict[str, Any]) -> dict[str, str]:
     """Id to title from one of the reference files; its broken rows and repeated ids go into the report."""
-    return _text(archive, name, id_column, title_column).titles(id_column, title_column, report)
+    return onet_text(archive, name, id_column, title_column).titles(id_column, title_column, report)

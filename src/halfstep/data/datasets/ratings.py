@@ -68,19 +68,25 @@ class Ratings:
 
 
 def read_ratings(
-    path_or_frame: Any, user: Any = None, item: Any = None, rating: Any = None, timestamp: Any = None
+    path_or_frame: Any,
+    user: Any = None,
+    item: Any = None,
+    rating: Any = None,
+    timestamp: Any = None,
+    *,
+    encoding: str | None = None,
 ) -> Ratings:
     """Rows of (user, item, rating[, timestamp]) as `Ratings`; `report["columns"]` says which column was taken.
 
-    path_or_frame, columns : as in `read_interactions`; every row counts, a repeated pair too. Rows that lack an id, a
-    number or, where there is such a column, a time are left out and counted in a warning.
+    path_or_frame, columns, encoding : as in `read_interactions`; every row counts, a repeated pair too. Rows that lack
+    an id, a number or, where there is such a column, a time are left out and counted in a warning.
     """
     given = {"user": user, "item": item, "weight": rating, "timestamp": timestamp}
     columns, report, name = read_columns(
-        path_or_frame, lambda names: choose_columns(given, names), delimiter=None, engine=None
+        path_or_frame, lambda names: choose_columns(given, names, {"weight": "rating"}), encoding=encoding
     )
     if "weight" not in columns:
-        raise ValueError(f"{name} has no column that looks like the rating; say which: rating=NAME (--rating NAME)")
+        raise ValueError(f"{name} has no column that looks like the rating; say which: rating=NAME")
     users, items, y = columns["user"], columns["item"], np.asarray(columns["weight"], np.float64)
     whole = (users.codes >= 0) & (items.codes >= 0) & np.isfinite(y)
     times = columns.get("timestamp")

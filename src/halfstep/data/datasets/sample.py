@@ -28,4 +28,5 @@ def load_sample_skills() -> Interactions:
         source="illustrative: written by hand for halfstep, not measured",
         licence="Apache-2.0, part of halfstep",
         report=table.report(),
+        nouns=("occupation", "skill"),
     )
