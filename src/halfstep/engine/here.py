@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
@@ -20,11 +20,15 @@ from halfstep.core.cells import Observations
 from halfstep.core.initial import all_rows, initial_factors
 from halfstep.core.losses import Loss
 from halfstep.core.problem import Problem, Solver
-from halfstep.data.frames import pairs_from
+from halfstep.data.frames import is_frame, pairs_from
 from halfstep.data.ids import Index
+from halfstep.data.names import Names
 from halfstep.data.pairs import read_pairs
-from halfstep.data.table import CellsHere, Labels, read_table
+from halfstep.data.sweeps import SweepFile, digest_of_cells
+from halfstep.data.table import CellsHere, Labels, OtherNames, placed, read_table, without_cells
+from halfstep.engine.drawing import DrawnHere
 from halfstep.engine.instances import Arrays, Frame, Read, only_here
+from halfstep.engine.kept import KeptLoop, Stateful
 from halfstep.engine.local import LocalSession, gram_matrix, solve_rows, thread_count
 from halfstep.engine.protocol import Array, Cut, Decode, Start
 from halfstep.errors import UnknownIdError, UnknownIdWarning, level_of_caller, one_of
@@ -77,6 +81,10 @@ class RowsHere:
         return self.given.labels
 
     @property
+    def aliases(self) -> OtherNames:
+        return self.given.aliases
+
+    @property
     def shape(self) -> tuple[int, int]:
         return self.cells.shape
 
@@ -89,7 +97,16 @@ class RowsHere:
         """Gram matrix of side 1, computed when first needed; its bits do not depend on threads."""
         return gram_matrix(self.rows[1], thread_count(None))
 
-    def read(self, X: Any, *, dtype: Any) -> CellsHere:
+    def gram_under(self, problem: Problem) -> NDArray[np.float64] | None:
+        """What unobserved cells need of side 1; kept where columns weigh alike."""
+        if not problem.background:
+            return None
+        weights = problem.sides[1].background
+        return self.gram if weights is None else gram_matrix(self.rows[1], thread_count(None), weights)
+
+    def read(self, X: Any, *, dtype: Any, signed: bool = False) -> CellsHere:
+        if is_frame(X) or hasattr(X, "item_ids"):
+            return placed(read_table(X, dtype=dtype, signed=signed), Names(self.ids[1], self.labels[1]), dtype)
         n = len(self.ids[1])
         own, other = (index.name or "row" for index in self.ids)
         shape = np.shape(X)
@@ -99,9 +116,8 @@ class RowsHere:
             )
         rows = Index.range(shape[0], own)
         if X.count_nonzero() if sp.issparse(X) else np.any(X):
-            return CellsHere(read_table(X, dtype=dtype).cells, (rows, self.ids[1]))
-        nothing = Observations(shape, np.zeros(shape[0] + 1, np.int64), np.zeros(0, np.int32))
-        return CellsHere(nothing, (rows, self.ids[1]))
+            return CellsHere(read_table(X, dtype=dtype, signed=signed).cells, (rows, self.ids[1]))
+        return replace(without_cells(self.ids[1], shape[0]), ids=(rows, self.ids[1]))
 
     def read_values(self, X: Any, y: Any, weight: Any, loss: Loss, classes: Array | None, *, dtype: Any) -> CellsHere:
         roles = (self.ids[0].name, self.ids[1].name)
@@ -111,17 +127,20 @@ class RowsHere:
         self, given: CellsHere, problem: Problem, start: Start, solver: Solver, n_threads: int | None = None
     ) -> SideHere:
         own = all_rows(start, 0, given.cells.shape[0])
-        if len(given.cells):  # rows without any stay where they start
+        empty = given.cells.counts == 0
+        start_of_empty = own[empty]  # rows without cells stay where they start: an unobserved cell says nothing there
+        if len(given.cells):
             solve_rows(
                 problem,
                 0,
                 own,
                 np.ascontiguousarray(self.rows[1], own.dtype),
                 solver,
-                gram=self.gram if problem.background > 0 else None,
+                gram=self.gram_under(problem),
                 n_threads=thread_count(n_threads),
                 cells=given.cells,
             )
+            own[empty] = start_of_empty
         return SideHere(0, given.ids[0], own)
 
     def scores(
@@ -153,8 +172,10 @@ class LocalEngine:
         """What is made of instances, one to a row: all of them are here."""
         return arrays(only_here(P))
 
-    def read(self, X: Any, columns: Mapping[str, Any], *, dtype: Any, splits: bool = True) -> CellsHere:
-        return read_table(X, **columns, dtype=dtype)
+    def read(
+        self, X: Any, columns: Mapping[str, Any], *, dtype: Any, splits: bool = True, signed: bool = False
+    ) -> CellsHere:
+        return read_table(X, **columns, dtype=dtype, signed=signed)
 
     def read_values(
         self,
@@ -184,8 +205,16 @@ class LocalEngine:
             start = [all_rows(start, side, n) for side, n in enumerate(problem.observations.shape)]
         return LocalSession(problem, start, solver, thread_count(self.n_threads))
 
+    def kept_loop(self, file: SweepFile, session: LocalSession, others: Sequence[Stateful] = ()) -> KeptLoop:
+        of_data = file.marked(data=digest_of_cells(session.problem.observations))
+        return KeptLoop(of_data, [session, *others])
+
+    def to_draw(self, given: CellsHere) -> DrawnHere:
+        return DrawnHere(given)
+
     def keep(self, given: CellsHere, session: LocalSession) -> RowsHere:
-        return RowsHere((session.factors[0], session.factors[1]), given)
+        own, other = session.kept()
+        return RowsHere((own, other), given)
 
 
 def tell_unknown(found: Sequence[NDArray[np.int64]], ids: tuple[Index, Index], unknown: str) -> None:

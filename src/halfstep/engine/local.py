@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,14 +21,21 @@ from halfstep.core.losses.constant import best_constant
 from halfstep.core.problem import Problem, Solver, rows_of
 from halfstep.errors import RowError
 
+THREADS_PER_CORE = 8
+"""More threads than that gain nothing on any machine, and each has a room of its own in memory."""
+
 
 def thread_count(n_threads: int | None) -> int:
-    """The cores this process may use, or the number asked for."""
+    """The cores this process may use, or the number asked for, as far as the machine bears it. No result depends on it.
+
+    A model file may ask for any number.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if n_threads is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return cores
     if isinstance(n_threads, bool) or not isinstance(n_threads, (int, np.integer)) or n_threads < 1:
         raise ValueError(f"n_threads={n_threads!r} must be a whole number of at least 1, or None for all cores.")
-    return int(n_threads)
+    return min(int(n_threads), THREADS_PER_CORE * cores)
 
 
 class LocalSession:
@@ -44,18 +51,58 @@ class LocalSession:
         self.n_threads = n_threads
         self._grams: list[NDArray[np.float64] | None] = [None, None]
         self._duals: list[NDArray[Any] | None] = [None, None]
+        self.stalled = [-1, -1]
+        self.dtype = factors[0].dtype
+        """The numbers that were asked for, and that `snapshot` has; half-steps may have gone on in float64."""
+        self._before: tuple[Problem, int, NDArray[Any]] | None = None
+
+    @property
+    def epsilon(self) -> float:
+        own = self.factors[0].dtype
+        return 0.0 if own == np.float64 else float(np.finfo(own).eps)
+
+    def begin(self, side: int) -> None:
+        """Keep the rows of `side`, from which everything else follows."""
+        self._before = (self.problem, side, self.factors[side].copy()) if self.epsilon else None
+
+    def widen(self) -> bool:
+        if self._before is None:
+            return False
+        problem, side, rows = self._before
+        start, stop = problem.sides[1 - side].columns(rows.shape[1])
+        self.problem, self.factors[side], self._before = problem, rows, None
+        self.factors[1 - side][:, start:stop] = 0  # where float32 has led them is no place to start from
+        self._in_float64()
+        return True
+
+    def _in_float64(self) -> None:
+        """Rows, cells and what is known of them in float64 from now on."""
+        self.problem = replace(self.problem, observations=self.problem.observations.astype(np.float64))
+        self.factors = [rows.astype(np.float64) for rows in self.factors]
+        self._grams, self._duals = [None, None], [None, None]
+
+    def rounded(self) -> dict[str, float] | None:
+        """Where half-steps went on in float64, rows take the values that are kept; the sums over their cells."""
+        if self.factors[0].dtype == self.dtype:
+            return None
+        self.factors = [rows.astype(np.float64) for rows in self.kept()]
+        self._grams = [None, None]
+        return self.evaluate()
 
     def gram(self, side: int) -> NDArray[np.float64]:
-        """Gram matrix of one side, (d, d) float64, computed once after each change."""
+        """Gram matrix of one side, rows weighed by their factors of the background; (d, d), kept till it changes."""
         known = self._grams[side]
         if known is None:
-            known = self._grams[side] = gram_matrix(self.factors[side], self.n_threads)
+            known = self._grams[side] = gram_matrix(
+                self.factors[side], self.n_threads, self.problem.sides[side].background
+            )
         return known
 
     def half_step(self, side: int, evaluate: bool = False) -> dict[str, float]:
         """Solve every row of `side` against the other one, in place; returns the core's sums over rows."""
         if side == 1:
             self._solve_common()
+        self.problem = self.problem.learned(side, self.factors[side], self.n_threads)
         own, other = self.factors[side], self.factors[1 - side]
         spectrum = self._rotate(side, evaluate) if self.problem.rotates(self.solver, own.shape[1]) else None
         gram = self.gram(1 - side) if self.problem.background > 0 else None
@@ -65,9 +112,12 @@ class LocalSession:
             if duals is None:
                 duals = self._duals[side] = np.zeros(len(self.problem.observations), own.dtype)
             rows.duals(duals)
-        sums = refuse_failed(side, rows.solve(evaluate, self.n_threads))
-        self._grams[side] = None
-        return sums
+        sums = rows.solve(evaluate, self.n_threads)
+        self._grams[side], self.stalled[side] = None, int(sums["stalled"])
+        if sums["failed"] >= 0 and self.epsilon:
+            self._in_float64()
+            return self.half_step(side, evaluate)
+        return refuse_failed(side, sums)
 
     def _solve_common(self) -> None:
         """What all cells share, exactly, for the present rows: the parameters of the loss, else the best constant."""
@@ -99,21 +149,51 @@ class LocalSession:
         return self.problem.sides[side].cost(self.factors[side], self._grams[side])
 
     def overlap(self) -> float:
-        """<U'U, V'V>: the sum of z^2 over all cells, observed or not."""
+        """<U'AU, V'CV>: the sum of a_i c_j z^2 over all cells, observed or not."""
         return float(np.sum(self.gram(0) * self.gram(1)))
 
+    def state(self) -> dict[str, Any]:
+        """What a fit needs to go on with the same bits."""
+        named: dict[str, Sequence[Any]] = {"rows": self.factors, "gram": self._grams, "duals": self._duals}
+        both: dict[str, Any] = {f"{name}{side}": values[side] for name, values in named.items() for side in (0, 1)}
+        both |= self.problem.state()
+        return both | {"stalled": list(self.stalled), "loss": self.problem.loss if self.problem.loss.learns else None}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take back what `state` gave."""
+        if state["rows0"].dtype != self.factors[0].dtype:  # half-steps had gone on in float64
+            self._in_float64()
+        self.factors = [np.array(state[f"rows{side}"]) for side in (0, 1)]
+        self._grams, self._duals = (
+            [_copied(state.get(f"{name}{side}")) for side in (0, 1)] for name in ("gram", "duals")
+        )
+        self.stalled = list(state["stalled"])
+        self.problem = self.problem.restored(state)
+        if state["loss"] is not None:
+            self.problem = replace(self.problem, loss=state["loss"])
+
+    def kept(self) -> list[NDArray[Any]]:
+        """The rows, in the numbers that were asked for."""
+        return [factors.astype(self.dtype, copy=False) for factors in self.factors]
+
     def snapshot(self) -> list[NDArray[Any]]:
-        return [factors.copy() for factors in self.factors]
+        """Copies of the rows, in the numbers that were asked for."""
+        return [factors.astype(self.dtype) for factors in self.factors]
 
     def _rotate(self, side: int, evaluate: bool) -> NDArray[np.float64]:
         """Rotate both sides by the eigenvectors of the other side's Gram matrix: it gets diagonal, no score changes."""
         values, basis = symmetric_eigen(self.gram(1 - side))
         basis = np.ascontiguousarray(basis, self.factors[side].dtype)
+        self.problem = self.problem.turned(basis)
         _core.rotate(self.factors[1 - side], basis, 0, self.n_threads)
         if evaluate or self.solver.reads_old_rows:
             _core.rotate(self.factors[side], basis, 0, self.n_threads)
         self._grams[1 - side] = np.diag(values)
         return values
+
+
+def _copied(array: NDArray[Any] | None) -> NDArray[Any] | None:
+    return None if array is None else np.array(array)
 
 
 @dataclass(frozen=True)
@@ -152,7 +232,24 @@ def solve_rows(
     rows = problem.rows(side, own, other, solver, gram=gram, cells=cells)
     if label is not None:
         label.bind(rows, own.dtype)
-    return refuse_failed(side, rows.solve(evaluate, n_threads))
+    sums = rows.solve(evaluate, n_threads)
+    if sums["failed"] < 0 or own.dtype == np.float64:
+        return refuse_failed(side, sums)
+    wide, fixed = own.astype(np.float64), other.astype(np.float64)  # float32 was not enough for a row
+    sums = solve_rows(
+        problem,
+        side,
+        wide,
+        fixed,
+        solver,
+        gram=None if gram is None else gram_matrix(fixed, n_threads, problem.sides[1 - side].background),
+        cells=cells,
+        label=label,
+        evaluate=evaluate,
+        n_threads=n_threads,
+    )
+    own[...] = wide
+    return sums
 
 
 def refuse_failed(side: int, sums: dict[str, float]) -> dict[str, float]:
@@ -184,11 +281,16 @@ def evaluate_cells(
     cells: Observations | DenseCells | None = None,
 ) -> dict[str, float]:
     """The core's sums over the observed cells, or over others in their place."""
-    return rows_of(problem.observations if cells is None else cells, problem.loss, own, other).evaluate(n_threads)
+    rows = rows_of(problem.observations if cells is None else cells, problem.loss, own, other)
+    if cells is None:
+        problem.bind_factors(rows, 0, own.dtype)
+    return rows.evaluate(n_threads)
 
 
-def gram_matrix(factors: NDArray[Any], n_threads: int) -> NDArray[np.float64]:
-    """factors' factors, (d, d) float64, the same bits for any number of threads."""
+def gram_matrix(factors: NDArray[Any], n_threads: int, weights: NDArray[Any] | None = None) -> NDArray[np.float64]:
+    """sum_j weights_j x_j x_j' over rows, weights 1 unless given; (d, d) float64, the same bits for any threads."""
+    if weights is not None:
+        factors = factors * np.sqrt(weights, dtype=factors.dtype)[:, None]
     return _core.gram(np.ascontiguousarray(factors), n_threads)
 
 

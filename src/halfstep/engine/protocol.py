@@ -15,11 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfstep.core.cells import Observations
-from halfstep.core.loop import Session
+from halfstep.core.loop import LoopFile, Session
 from halfstep.core.losses import Loss
 from halfstep.core.problem import Problem, Solver
 from halfstep.core.weighting import Margins, Weighting
 from halfstep.data.ids import Index
+from halfstep.data.sweeps import SweepFile
+from halfstep.data.table import OtherNames
+from halfstep.engine.drawing import CellsToDraw
+from halfstep.engine.kept import Stateful
 
 __all__ = ["Cut", "Engine", "GivenCells", "KeptRows", "KeptSide", "Session", "Start"]
 
@@ -100,10 +104,14 @@ class KeptRows(Protocol):
     @property
     def labels(self) -> tuple[Array | None, Array | None]: ...
     @property
+    def aliases(self) -> OtherNames: ...
+    @property
     def gram(self) -> NDArray[np.float64]: ...
+    def gram_under(self, problem: Problem) -> NDArray[np.float64] | None:
+        """Gram matrix of side 1, its rows weighed by their factors of the background; None without a background."""
 
-    def read(self, X: Any, *, dtype: Any) -> GivenCells:
-        """Cells of new rows of side 0 against the rows of side 1."""
+    def read(self, X: Any, *, dtype: Any, signed: bool = False) -> GivenCells:
+        """Cells of new rows of side 0 against the rows of side 1. signed : whether weights may be below 0."""
 
     def read_values(self, X: Any, y: Any, weight: Any, loss: Loss, classes: Array | None, *, dtype: Any) -> GivenCells:
         """The same with targets; see `Engine.read_values`."""
@@ -132,11 +140,11 @@ class KeptRows(Protocol):
 class Engine(Protocol):
     """Where half-steps run."""
 
-    def read(self, X: Any, columns: Mapping[str, Any], *, dtype: Any, splits: bool) -> Any:
+    def read(self, X: Any, columns: Mapping[str, Any], *, dtype: Any, splits: bool, signed: bool = False) -> Any:
         """Cells with weights, targets 1, from any input that this engine understands.
 
         columns : role -> column of a frame, None to detect it; the first two are the roles of both sides. splits :
-        whether the cells of a row may be solved in pieces.
+        whether the cells of a row may be solved in pieces. signed : whether weights may be below 0.
         """
 
     def read_values(
@@ -154,6 +162,15 @@ class Engine(Protocol):
 
     def open(self, problem: Problem, start: Any, solver: Solver) -> Session:
         """A session from a `Start`, or from one (n, d) array for each side, which it takes over and changes."""
+
+    def kept_loop(self, file: SweepFile, session: Any, others: Sequence[Stateful] = ()) -> LoopFile:
+        """A loop that keeps itself in a file of this machine. Raises where an engine has a place of its own for that.
+
+        others : what remembers sweeps beside the session.
+        """
+
+    def to_draw(self, given: Any) -> CellsToDraw:
+        """The same cells for a sampler."""
 
     def keep(self, given: Any, session: Any) -> KeptRows:
         """The rows of a session that has ended, with the ids they were read with."""

@@ -14,6 +14,7 @@ from halfstep.engine.instances import Arrays, Frame, Read
 from halfstep.engine.protocol import Start
 from halfstep.engine.spark.cells import DistributedCells
 from halfstep.engine.spark.checkpoint import Checkpoints, fingerprint_of
+from halfstep.engine.spark.drawing import DrawnThere
 from halfstep.engine.spark.factors import Factors
 from halfstep.engine.spark.instances import InstanceFrame
 from halfstep.engine.spark.reading import CellsThere, encoded, read_cells
@@ -98,7 +99,9 @@ class SparkEngine:
 
     # ------------------------------------------------------------------ the protocol
 
-    def read(self, X: Any, columns: Mapping[str, Any], *, dtype: Any, splits: bool) -> CellsThere:
+    def read(self, X: Any, columns: Mapping[str, Any], *, dtype: Any, splits: bool, signed: bool = False) -> CellsThere:
+        if signed:
+            raise ValueError("dislikes need a fit on this machine; leave them out with SparkEngine.")
         self.check_executors()
         return read_cells(X, columns, blocks=self.n_blocks, split=self.split if splits else 0, dtype=dtype)
 
@@ -140,6 +143,20 @@ class SparkEngine:
 
     def warm(self, kept: Any, dtype: Any) -> NoReturn:
         raise ValueError("warm_start=True is not for SparkEngine; it has checkpoint= and resume=True.")
+
+    def kept_loop(self, file: Any, session: Any, others: Any = ()) -> NoReturn:
+        raise ValueError(
+            f"checkpoint={str(file.path)!r} is a file of one machine; pass the folder to SparkEngine(checkpoint=...), "
+            "which all executors reach."
+        )
+
+    def to_draw(self, given: CellsThere) -> DrawnThere:
+        if self.checkpoint is not None:
+            raise ValueError(
+                f"SparkEngine(checkpoint={self.checkpoint!r}) does not go with draws, which the driver keeps; pass "
+                "checkpoint= to the model."
+            )
+        return DrawnThere.of(given)
 
     def open(self, problem: Problem, start: Start | list[Any], solver: Solver) -> DistributedSession:
         """Start from rows that are made where they are needed or, for each side, from an (n, d) array, a `Start`, or

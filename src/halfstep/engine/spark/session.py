@@ -39,9 +39,21 @@ class DistributedSession:
         self.broadcast_limit = broadcast_limit
         self.past: Sequence[Record] = ()
         self.callbacks: Sequence[Callback] = ()
+        self.stalled = [-1, -1]
         self._side_parts = [self._parts_of(side) for side in (0, 1)]
 
     # ------------------------------------------------------------------ what the loop asks for
+
+    epsilon = 0.0
+
+    def begin(self, side: int) -> None:
+        """Nothing is kept: blocks stay in the numbers they were cut in, and a sweep that diverges is refused."""
+
+    def widen(self) -> bool:
+        return False
+
+    def rounded(self) -> None:
+        return None
 
     def half_step(self, side: int, evaluate: bool = False) -> dict[str, float]:
         own, other = self.factors[side], self.factors[1 - side]
@@ -63,6 +75,7 @@ class DistributedSession:
             if evaluate:
                 total += self._evaluate_long(replace(step, long_own=new.long), inputs, fixed)
         refuse_failed(side, total.sums)
+        self.stalled[side] = int(total.sums["stalled"])
         new.gram, new.cost = total.gram, total.cost
         if new.gram is not None and new.values is not None:  # of the whole, so that its bits are those of one machine
             new.gram = gram_matrix(new.values, thread_count(None))
@@ -165,11 +178,11 @@ class DistributedSession:
             parents = [own] * (reads_old and own.kept is not None) + [other] * (other.values is None)
             new.depth = 1 + max((parent.depth for parent in parents), default=0)
             new.needs = [shared for shared in (fixed, before) if shared is not None]
-            new.needs += [thing for parent in parents for thing in parent.ancestry]
-            if new.depth > _CHAIN:
-                solved, new.depth, new.needs = kept_twice(solved), 0, []
+            if new.depth > _CHAIN:  # Spark sends the task of rows that are cut off, too, so its broadcasts stay
+                solved, new.depth = kept_twice(solved), 0
             else:
                 solved = kept(solved)
+                new.needs += [thing for parent in parents for thing in parent.ancestry]
             new.kept = solved
         if tally is not None:
             evaluate(solved)

@@ -192,8 +192,9 @@ def solve(step: Step, work: Work) -> Any:
         duals = np.zeros(len(cells), step.dtype) if duals is None else duals
         rows.duals(duals)
     sums = rows.solve(step.evaluate, 1)
-    if sums["failed"] >= 0:
-        sums["failed"] += step.layout.range_of(partition)[0]
+    for name in PLACES:
+        if sums[name] >= 0:
+            sums[name] += step.layout.range_of(partition)[0]
     places = step.layout.long_in(partition)[1]
     own[places] = 0
     cost = _cost_without(spec, own, places)
@@ -276,8 +277,9 @@ def finish_long(step: Step, spec: Side, quadratics: NDArray[np.float64]) -> tupl
     problem = Problem(nothing, (spec, spec), step.loss, step.background)
     rows = problem.rows(0, new, none, step.solver, gram=step.gram, spectrum=step.spectrum)
     sums = rows.finish(quadratics, 1)
-    if sums["failed"] >= 0:
-        sums["failed"] = int(step.layout.long[int(sums["failed"])])
+    for name in PLACES:
+        if sums[name] >= 0:
+            sums[name] = int(step.layout.long[int(sums[name])])
     return new, sums
 
 
@@ -286,8 +288,12 @@ def merged(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:
     if not a or not b:
         return dict(a or b)
     total = {name: a[name] + b[name] for name in a}
-    failed = [s["failed"] for s in (a, b) if s["failed"] >= 0]
-    return total | {"gap": max(a["gap"], b["gap"]), "failed": min(failed, default=-1)}
+    first = {name: min((s[name] for s in (a, b) if s[name] >= 0), default=-1) for name in PLACES}
+    return total | {"gap": max(a["gap"], b["gap"])} | first
+
+
+PLACES = ("failed", "stalled")
+"""Sums that are numbers of rows."""
 
 
 def send(items: Iterable[Any], bases: list[Array]) -> Iterator[tuple[int, Message]]:

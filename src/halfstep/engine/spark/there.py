@@ -93,7 +93,7 @@ class RowsThere:
         first, second = (SideThere(k, self.given.numberings[k], self.solved[k], names[k]) for k in (0, 1))
         return first, second
 
-    def read(self, X: Any, *, dtype: Any) -> CellsThere:
+    def read(self, X: Any, *, dtype: Any, signed: bool = False) -> CellsThere:
         return self._read_more(X, self.given.columns.names.get("weight", False), None)
 
     def read_values(self, X: Any, y: Any, weight: Any, loss: Loss, classes: Array | None, *, dtype: Any) -> CellsThere:
@@ -143,7 +143,9 @@ class RowsThere:
     def rank_all(self, n: int, keep_seen: bool) -> Any:
         """DataFrame (id, rank, other id, score)."""
         check_number("n", n, at_least=1, whole=True)
-        found = best_rows(self.given.cells, list(self.solved), int(n), keep_seen, self.limit)
+        found = best_rows(
+            self.given.cells, list(self.solved), min(int(n), self.given.cells.shape[1]), keep_seen, self.limit
+        )
         own, other = self.given.numberings
         frame = own.spark.createDataFrame(found, "rows binary, ranks binary, columns binary, scores binary")
         listed = expanding(_lists_of(self.solved[0].kind[1]), ["row", "rank", "column", "score"])
@@ -192,7 +194,10 @@ class RowsThere:
             "model, or use recommend_for_all, transform, predict and write, which run there."
         )
 
-    cells = ids = labels = gram = rows
+    cells = ids = labels = aliases = gram = rows
+
+    def gram_under(self, problem: Problem) -> Any:
+        return self.rows
 
 
 def _scored(d: int, decode: Decode, column: str) -> Callable[[Iterable[Any]], Iterator[Any]]:
