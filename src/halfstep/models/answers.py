@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halfstep.errors import require
+from halfstep.figures.tables import html_table, text_table
 
 
 class _IdsAndScores(NamedTuple):
@@ -41,40 +40,80 @@ class Ranking(_IdsAndScores):
     def to_frame(self) -> Any:
         """A pandas frame with a row for each item, without padding: user (where several were asked for), rank, item,
         label (where the model has any) and score."""
-        pandas = require("pandas", "frames")
-        scores = np.atleast_2d(self.scores)
+        return require("pandas", "frames").DataFrame(self._columns())
+
+    def by_user(self) -> dict[Any, Ranking]:
+        """The list of each user, without its padding; row numbers where nobody has an id."""
+        if np.ndim(self.scores) != 2:
+            raise ValueError("this is the list of one user; by_user is for answers about several.")
+        users = range(len(self.scores)) if self.users is None else self.users.tolist()
+        return {user: self.row(k) for k, user in enumerate(users)}
+
+    def among(self, mine: NDArray[np.bool_], others: Ranking) -> Ranking:
+        """Several rows, those where `mine` is true from here and the rest from `others`, in order."""
+
+        def merged(own: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+            rows = np.empty((len(mine), own.shape[1]), np.result_type(own, other))
+            rows[mine], rows[~mine] = own, other
+            return rows
+
+        labels = None
+        if self.labels is not None and others.labels is not None:
+            labels = merged(self.labels, others.labels)
+        return Ranking(merged(self.ids, others.ids), merged(self.scores, others.scores), labels)
+
+    def padded(self, n: int) -> Ranking:
+        """Several rows, `n` wide: None and NaN where there are no more items."""
+        wide = n - self.scores.shape[1]
+        if wide <= 0:
+            return self
+        none = np.full((len(self.scores), wide), None)
+        labels = None if self.labels is None else np.hstack([self.labels, none])
+        nan = np.full(none.shape, np.nan, self.scores.dtype)
+        return Ranking(np.hstack([self.ids, none]), np.hstack([self.scores, nan]), labels, self.users)
+
+    def first(self) -> Ranking:
+        """The first of several rows, without its padding."""
+        return self.row(0)
+
+    def row(self, k: int) -> Ranking:
+        """One of several rows, without its padding."""
+        there = ~np.isnan(self.scores[k])
+        labels = None if self.labels is None else self.labels[k][there]
+        return Ranking(self.ids[k][there], self.scores[k][there], labels)
+
+    def _columns(self) -> dict[str, Any]:
+        """What `to_frame` has, as lists and arrays."""
+        scores, ids = np.atleast_2d(self.scores), np.atleast_2d(self.ids)
+        labels = None if self.labels is None else np.atleast_2d(self.labels)
         row, place = np.nonzero(~np.isnan(scores))
         columns: dict[str, Any] = {}
         if np.ndim(self.scores) == 2:
             columns["user"] = row if self.users is None else np.asarray(self.users)[row]
-        columns |= {"rank": place + 1, "item": np.atleast_2d(self.ids)[row, place].tolist()}
-        if self.labels is not None:
-            columns["label"] = np.atleast_2d(self.labels)[row, place].tolist()
-        return pandas.DataFrame(columns | {"score": scores[row, place]})
+        columns |= {"rank": place + 1, "item": ids[row, place].tolist()}
+        if labels is not None:
+            columns["label"] = labels[row, place].tolist()
+        return columns | {"score": scores[row, place]}
 
-    def first(self) -> Ranking:
-        """The first of several rows, without its padding."""
-        there = ~np.isnan(self.scores[0])
-        labels = None if self.labels is None else self.labels[0][there]
-        return Ranking(self.ids[0][there], self.scores[0][there], labels)
+    def _rows(self) -> list[dict[str, Any]]:
+        """A row for each item, without padding."""
+        columns = {name: np.asarray(values, object).tolist() for name, values in self._columns().items()}
+        return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
     def __str__(self) -> str:
-        return "\n".join(f"{score:8.4f}  {name}" for _, name, score in self._lines())
+        return text_table(self._rows())
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        body = "".join(
-            f"<tr><td>{rank}</td><td>{html.escape(name)}</td><td>{score:.4f}</td></tr>"
-            for rank, name, score in self._lines()
-        )
-        return (
-            f"<table><tr><th></th><th>{'id' if self.labels is None else 'label'}</th><th>score</th></tr>{body}</table>"
-        )
+        return html_table(self._rows())
 
-    def _lines(self) -> Iterator[tuple[int, str, float]]:
-        names = np.atleast_2d(self.ids if self.labels is None else self.labels)
-        for row, scores in zip(names, np.atleast_2d(self.scores), strict=True):
-            for k in np.flatnonzero(~np.isnan(scores)):
-                yield int(k) + 1, str(row[k]), float(scores[k])
+
+class Parts(NamedTuple):
+    """What features add to a score, largest first: their names (k,), and contributions (k,)."""
+
+    names: NDArray[Any]
+    contributions: NDArray[np.float64]
 
 
 class _ScoreAndParts(NamedTuple):
@@ -90,10 +129,24 @@ class Explanation(_ScoreAndParts):
     """
 
     labels: NDArray[Any] | None
+    features: Parts | None
+    """What each feature of the user contributes, where the model knows them: they and `contributions` sum to the
+    score together."""
+    item_features: Parts | None
+    """The same score in another way, where features of the item are known: what each of them contributes, and what its
+    interactions add."""
 
-    def __new__(cls, score: float, ids: Any, contributions: Any, labels: NDArray[Any] | None = None) -> Self:
+    def __new__(
+        cls,
+        score: float,
+        ids: Any,
+        contributions: Any,
+        labels: NDArray[Any] | None = None,
+        features: Parts | None = None,
+        item_features: Parts | None = None,
+    ) -> Self:
         explanation = super().__new__(cls, score, ids, contributions)
-        explanation.labels = labels
+        explanation.labels, explanation.features, explanation.item_features = labels, features, item_features
         return explanation
 
     def to_frame(self) -> Any:
@@ -102,7 +155,18 @@ class Explanation(_ScoreAndParts):
         labels = {} if self.labels is None else {"label": self.labels.tolist()}
         return pandas.DataFrame({"item": self.ids.tolist(), **labels, "contribution": self.contributions})
 
+    def _rows(self) -> list[dict[str, Any]]:
+        labels = [{}] * len(self.ids) if self.labels is None else [{"label": label} for label in self.labels.tolist()]
+        parts = zip(self.ids.tolist(), labels, self.contributions.tolist(), strict=True)
+        rows = [{"item": id, **label, "contribution": part} for id, label, part in parts]
+        told = () if self.features is None else zip(*(each.tolist() for each in self.features), strict=True)
+        blank = {} if self.labels is None else {"label": ""}
+        return rows + [{"item": name, **blank, "contribution": part} for name, part in told]
+
     def __str__(self) -> str:
-        names = self.ids if self.labels is None else self.labels
-        parts = [f"{part:8.4f}  {name}" for name, part in zip(names, self.contributions, strict=True)]
-        return "\n".join([*parts, f"{self.score:8.4f}  together"])
+        return f"{text_table(self._rows())}\n{self.score:.4f} together"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows(), f"{self.score:.4f} together")

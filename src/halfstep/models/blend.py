@@ -17,10 +17,9 @@ from halfstep.core.initial import seed_from
 from halfstep.data import files as persistence
 from halfstep.data.files import ModelFileError, Saved
 from halfstep.data.names import labels_of
-from halfstep.data.table import from_saved, read_table, to_arrays
+from halfstep.data.table import CellsHere, from_saved, read_table, to_arrays
 from halfstep.errors import check_number
 from halfstep.metrics import checked_k
-from halfstep.models import recommend
 from halfstep.models.answers import Explanation, Ranking
 from halfstep.models.baselines import ItemKNN, Popularity
 from halfstep.models.ease import EASE
@@ -29,7 +28,7 @@ from halfstep.models.held_out import HeldOut, RankingMetric, keep_some
 from halfstep.models.item_based import CellsFit
 from halfstep.models.item_graph import ItemGraph
 from halfstep.models.item_matrix import best_of_blocks, first_maxima
-from halfstep.models.lists import Recommender
+from halfstep.models.newcomers import NewcomerRecommender
 from halfstep.models.recommend import Best, Scorer
 from halfstep.models.wals import WALS
 
@@ -71,7 +70,7 @@ class BlendScorer:
         return np.asarray((cells.T @ cells).toarray() / np.outer(size, size))
 
 
-class Blend(Recommender[BlendFit]):
+class Blend(NewcomerRecommender[BlendFit]):
     """score_uj = sum_m w_m s_m(u, j) / sd_m(u), where sd_m(u) is the standard deviation of part m's scores of user u.
 
     Dividing by it puts parts on one scale for each user; nothing is subtracted, so what items contribute still adds up.
@@ -117,8 +116,10 @@ class Blend(Recommender[BlendFit]):
         self, X: Any, y: Any = None, *, user: str | None = None, item: str | None = None, weight: str | None = None
     ) -> Self:
         """Fit every part to interactions, as `WALS.fit` takes them, and choose weights where none were given."""
-        if not len(self.models):
-            raise ValueError("models is empty; give the recommenders to blend, such as [WALS(), ItemGraph()].")
+        if not isinstance(self.models, Sequence) or not len(self.models):
+            raise ValueError(
+                "models is empty or no list; give the recommenders to blend, such as [WALS(), ItemGraph()]."
+            )
         for model in self.models:
             if not hasattr(model, "score_rows"):
                 raise TypeError(f"models holds a {type(model).__name__}, which has no score_rows; give {list(PARTS)}.")
@@ -150,21 +151,10 @@ class Blend(Recommender[BlendFit]):
     def _scorer(self, rows: NDArray[Any]) -> Scorer:
         return BlendScorer(self._fit(), self.seen(rows), rows)
 
-    def recommend_for(
-        self,
-        items: Iterable[Any],
-        n: int = 10,
-        *,
-        weights: Sequence[float] | None = None,
-        candidates: Iterable[Any] | None = None,
-        exclude: Iterable[Any] = (),
-        diversity: float = 0.0,
-    ) -> Ranking:
-        """The best `n` items for somebody new who has `items`; every part folds them in."""
-        fit = self._fit()
-        row = sp.csr_array(somebody_with(fit, items, weights, np.float32).cells.to_csr())
-        options: dict[str, Any] = {"candidates": candidates, "exclude": exclude, "diversity": diversity}
-        return recommend.best_items(fit, BlendScorer(fit, row, None), row, n, **options).first()
+    _cells_as = (np.float32, False)
+
+    def _new_scorer(self, given: CellsHere, how: str, features: Any = None) -> Scorer:
+        return BlendScorer(self._fit(), sp.csr_array(given.cells.to_csr()), None)
 
     def similar_items(self, item: Any, n: int = 10) -> Ranking:
         """The `n` items that most of the same users have: the cosine of columns of the interactions."""
@@ -247,7 +237,7 @@ class Blend(Recommender[BlendFit]):
             if kept["kind"] not in PARTS:
                 raise ModelFileError(f"{saved.path}: a part is a {kept['kind']!r}; known parts are {list(PARTS)}")
             parts.append(PARTS[kept["kind"]].from_saved(saved.part(f"{number}.", kept["kind"], kept)))
-        model = cls([clone(part) for part in parts], **saved.params)
+        model: Self = saved.made(cls, models=[clone(part) for part in parts])
         weights = np.asarray(saved.meta["weights"], np.float64)
         if weights.shape != (len(parts),):
             raise ModelFileError(f"{saved.path}: it has {len(weights)} weights for {len(parts)} parts")

@@ -11,7 +11,7 @@ from halfstep.core.fitted import FromFit
 from halfstep.errors import check_number
 from halfstep.models.item_based import ItemRecommender
 from halfstep.models.item_matrix import DenseItems, ItemMatrix
-from halfstep.models.memory import MemoryEstimate
+from halfstep.models.memory import MemoryEstimate, machine_memory
 
 MOST_ITEMS = 20_000
 
@@ -58,6 +58,12 @@ class EASE(ItemRecommender):
             raise ValueError(
                 f"X has {n:,} items; EASE takes at most {MOST_ITEMS:,}, whose inverse needs "
                 f"{self.estimate_memory(MOST_ITEMS).peak / 1e9:.1f} GB. Use ItemGraph, or leave rare items out."
+            )
+        needed, there = self.estimate_memory(n).peak, machine_memory()
+        if needed > there:
+            raise MemoryError(
+                f"EASE needs {needed / 1e9:.1f} GB for {n:,} items; this machine has {there / 1e9:.1f} GB. Use "
+                "ItemGraph, or leave rare items out."
             )
         reg = float(self.reg)
         p = (cells.T @ cells).toarray()

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from halfstep.core import losses, weighting
 from halfstep.core.fitted import FromFit
-from halfstep.core.loop import Callback, Record, Session
+from halfstep.core.loop import Callback, LoopFile, Record, Session, timeless
 from halfstep.data import files as persistence
 from halfstep.data.files import ModelState, Saved
+from halfstep.data.sweeps import SweepFile, digest_of
 from halfstep.data.table import CellsHere
+from halfstep.data.tensors import Tensor
 from halfstep.engine import LocalEngine, Outcome, alternate
 from halfstep.engine.local import thread_count
 from halfstep.engine.protocol import Engine
@@ -27,12 +29,17 @@ from halfstep.errors import check_number, one_of
 from halfstep.models import recommend
 from halfstep.models.answers import Ranking
 from halfstep.models.fitted import FactorFit
+from halfstep.models.item_index import ItemIndex, Vectors, exported
+from halfstep.models.known import to_file
 from halfstep.models.lists import Recommender
 from halfstep.models.recommend import FactorScorer, Scorer
 
 SIDES = ("user", "item")
 """What the two sides are called wherever input is read."""
 
+
+_UNMARKED = ("callbacks", "engine", "verbose", "n_threads", "checkpoint", "every", "resume", "loss", "weighting")
+"""Parameters that do not say which fit it is, or that its cells say."""
 
 Fit = TypeVar("Fit", bound=FactorFit)
 
@@ -49,6 +56,9 @@ class FactorModel(Recommender[Fit], Generic[Fit]):
     random_state: Any
     max_seconds: float | None
     callbacks: Sequence[Callback]
+    checkpoint: str | os.PathLike[str] | None
+    every: int | str
+    resume: bool
     engine: Engine | None
     verbose: int
 
@@ -70,6 +80,8 @@ class FactorModel(Recommender[Fit], Generic[Fit]):
     """Under which name of `kinds.ESTIMATORS` the model is saved."""
     _tensors: ClassVar[tuple[str, str]]
     """What the rows of users and of items are called in a model file."""
+    _since: ClassVar[dict[str, Any]] = {}
+    """Parameters that old model files lack, as they were then."""
 
     @abstractmethod
     def _cells_to_save(self) -> dict[str, NDArray[Any]]:
@@ -84,16 +96,13 @@ class FactorModel(Recommender[Fit], Generic[Fit]):
     def _saved_fit(self, saved: Saved, given: CellsHere, outcome: Outcome) -> Fit:
         """What was fitted, from what a model file holds."""
 
-    @classmethod
-    def _saved_params_of(cls, saved: Saved) -> dict[str, Any]:
-        """The parameters of a model file, whatever version wrote it."""
-        return saved.params
-
     def _saved_rows(self, saved: Saved, given: CellsHere, d: int) -> tuple[Any, Any]:
         """Rows (users, d) and (items, d) of a model file."""
-        both = zip(self._tensors, given.ids, strict=True)
-        users, items = (saved.array(name, (len(index), d)) for name, index in both)
-        return users, items
+        users, items = self._tensors
+        declared = {users: Tensor("users columns"), items: Tensor("items columns", like=users)}
+        n, m = given.cells.shape
+        found = saved.tensors(declared, users=n, items=m, columns=d)
+        return found[users], found[items]
 
     # ------------------------------------------------------------------ fitting
 
@@ -105,6 +114,7 @@ class FactorModel(Recommender[Fit], Generic[Fit]):
         if self.max_seconds is not None:
             check_number("max_seconds", self.max_seconds, at_least=0)
         one_of("dtype", self.dtype, ("float32", "float64"))
+        self._loss()
         thread_count(self.n_threads)
 
     def _number(self) -> Any:
@@ -122,9 +132,10 @@ class FactorModel(Recommender[Fit], Generic[Fit]):
         session: Session,
         measured: Callable[[dict[str, float]], Record],
         also: Sequence[Callback] = (),
+        file: LoopFile | None = None,
         **options: Any,
     ) -> Outcome:
-        """The loop, users solved last. also : callbacks beside those of the parameter."""
+        """The loop, users solved last. also : callbacks beside those of the parameter. file : where it keeps itself."""
         return alternate(
             session,
             max_iter=self.max_iter,
@@ -135,8 +146,23 @@ class FactorModel(Recommender[Fit], Generic[Fit]):
             measured=measured,
             verbose=self.verbose,
             label=self._kind,
+            file=file,
             **options,
         )
+
+    def _sweep_file(self) -> SweepFile | None:
+        """Where the fit keeps itself; None where it does not."""
+        told = {k: v for k, v in self.get_params(deep=False).items() if k not in _UNMARKED}
+        mark = {"parameters": digest_of(told | {"loss": self._loss().to_dict()})}
+        return SweepFile.of(self.checkpoint, self.every, self.resume, self.random_state, mark)
+
+    def _kept_loop(
+        self, file: SweepFile | None, number: int, session: Session, *others: Any, **mark: str
+    ) -> LoopFile | None:
+        """Part `number` of a fit in its file. others : what remembers sweeps beside the session. mark : which part."""
+        if file is None:
+            return None
+        return self._where().kept_loop(file.beside(number).marked(**mark), session, others)
 
     # ------------------------------------------------------------------ lists
 
@@ -148,9 +174,23 @@ class FactorModel(Recommender[Fit], Generic[Fit]):
         fit = self._fit()
         return FactorScorer(left, fit.rows[1], fit.item_factors, self.n_threads)
 
-    def _best(self, left: NDArray[Any], seen: Any, n: int, **options: Any) -> Ranking:
-        """The best n items for rows of users."""
-        return recommend.best_items(self._fit(), self._scored(left), seen, n, **options)
+    def vectors(self, measure: str = "inner") -> Vectors:
+        """Vectors of users and items for a search outside; their products order items exactly as the model does.
+
+        measure : "inner", products are the scores (biases included), or "cosine": an item x becomes
+            (x, sqrt(M^2 - |x|^2)) / M with M the length of the longest, a user q becomes (q, 0), so that an index that
+            knows cosines or distances alone orders alike.
+        """
+        fit = self._fit()
+        return exported(*fit.rows, (fit.users.ids, fit.items.ids), measure)
+
+    def item_index(self, connectivity: int = 16, effort: int = 256) -> ItemIndex:
+        """An index for `recommend(..., index=)`, for catalogues of millions. Needs the extra `index` (usearch).
+
+        connectivity : neighbours of an item in the graph. effort : nodes kept in sight while it is made and searched;
+            more finds more of the best items and takes longer. `ItemIndex.recall` says what is found.
+        """
+        return ItemIndex.of(self._fit().rows[1], connectivity, effort, self.n_threads)
 
     def similar_items(self, item: Any, n: int = 10) -> Ranking:
         """The `n` items with the largest cosine similarity of factors; `item` itself is left out."""
@@ -168,6 +208,7 @@ class FactorModel(Recommender[Fit], Generic[Fit]):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, its ids and who has what as one safetensors file; `halfstep.load` reads it back."""
+        self._check_parameters()
         fit, kept = self._fit(), self.to_state()
         arrays = dict(kept.arrays) | self._cells_to_save()
         persistence.save(path, self._kind, kept.params, arrays, kept.meta, {"user": fit.users, "item": fit.items})
@@ -175,14 +216,18 @@ class FactorModel(Recommender[Fit], Generic[Fit]):
     def to_state(self) -> ModelState:
         """What a file keeps of the model besides ids and cells."""
         params = self._saved_params() | self._kept_objects()
-        return ModelState(params, dict(zip(self._tensors, self._fit().rows, strict=True)), self._meta())
+        kept, arrays = to_file(self._fit().known)
+        meta = self._meta() | ({"features": kept} if kept else {})
+        return ModelState(params, dict(zip(self._tensors, self._fit().rows, strict=True)) | arrays, meta)
 
     @classmethod
     def from_saved(cls, saved: Saved) -> Self:
         """The model that a file holds; `halfstep.load` calls this of the right class."""
-        model = cls(**cls._saved_params_of(saved))
+        model: Self = saved.made(cls, **(cls._since | saved.params))
+        model._check_parameters()
         given = cls._saved_table(saved)
-        outcome = Outcome(saved.meta["history"], saved.meta["objective"], saved.meta["converged"])
+        history, objective = list(saved.meta["history"]), float(saved.meta["objective"])
+        outcome = Outcome(history, objective, bool(saved.meta["converged"]))
         model.fitted_ = model._saved_fit(saved, given, outcome)
         return model
 
@@ -207,7 +252,7 @@ class FactorModel(Recommender[Fit], Generic[Fit]):
 
     def _saved_params(self) -> dict[str, Any]:
         """Parameters that a file can keep, objects as plain values."""
-        left_out = ("callbacks", "engine", "random_state")
+        left_out = ("callbacks", "engine", "random_state", "checkpoint", "every", "resume")
         params = {k: v for k, v in self.get_params(deep=False).items() if k not in left_out}
         if isinstance(self.random_state, int | np.integer):
             params["random_state"] = int(self.random_state)
@@ -215,7 +260,7 @@ class FactorModel(Recommender[Fit], Generic[Fit]):
 
     def _meta(self) -> dict[str, Any]:
         """What else a file keeps, in terms of JSON."""
-        return {"history": self.history_, "objective": self.objective_, "converged": self.converged_}
+        return {"history": timeless(self.history_), "objective": self.objective_, "converged": self.converged_}
 
 
 def _stored_loss(loss: losses.Loss) -> dict[str, Any]:

@@ -5,7 +5,7 @@ Fits nothing and answers nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ from halfstep.data.names import Names
 from halfstep.data.table import CellsHere
 from halfstep.engine.here import RowsHere
 from halfstep.engine.protocol import KeptRows
+from halfstep.models.known import NOTHING, Sides
 
 Array = NDArray[Any]
 
@@ -33,6 +34,8 @@ class FactorFit:
 
     kept: KeptRows
     outcome: Outcome
+    known: Sides = field(default=NOTHING, kw_only=True)
+    """Features of both sides, where the fit had any."""
 
     @classmethod
     def here(cls, given: CellsHere, rows: tuple[Array, Array], outcome: Outcome, **more: Any) -> Self:
@@ -72,12 +75,13 @@ class FactorFit:
 
     @property
     def table(self) -> CellsHere:
-        return CellsHere(self.cells, self.kept.ids, self.kept.labels)
+        return CellsHere(self.cells, self.kept.ids, self.kept.labels, aliases=self.kept.aliases)
 
     @cached_property
     def names(self) -> tuple[Names, Names]:
         """Users and items by id or label."""
-        return Names(self.users, self.user_labels), Names(self.items, self.item_labels)
+        users, items = self.kept.aliases
+        return Names(self.users, self.user_labels, aliases=users), Names(self.items, self.item_labels, aliases=items)
 
     def factors(self, side: int) -> Any:
         """(n, rank), or a DataFrame where rows are on a cluster."""

@@ -64,7 +64,7 @@ class HeldOut:
     @classmethod
     def of(cls, train: Any, hidden: Any, seed: int = 0) -> Self:
         """Some of the users who have a cell in `hidden`, drawn by the seed; both CSR (users, items)."""
-        fresh = sp.csr_array(hidden - hidden.multiply(train > 0))
+        fresh = sp.csr_array(hidden - hidden.multiply(train != 0))
         fresh.eliminate_zeros()
         rows = np.flatnonzero(np.diff(fresh.indptr))
         if not len(rows):

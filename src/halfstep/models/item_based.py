@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -27,11 +27,10 @@ from halfstep.data.table import CellsHere, from_saved, read_table, to_arrays
 from halfstep.engine.local import thread_count
 from halfstep.errors import check_number
 from halfstep.metrics import checked_cells, checked_k
-from halfstep.models import recommend
 from halfstep.models.answers import Explanation, Ranking
 from halfstep.models.fold_in import somebody_with
 from halfstep.models.item_matrix import ItemMatrix, saved_matrix
-from halfstep.models.lists import Recommender
+from halfstep.models.newcomers import NewcomerRecommender
 from halfstep.models.recommend import Best, Scorer
 
 
@@ -64,7 +63,8 @@ class CellsFit:
     @cached_property
     def names(self) -> tuple[Names, Names]:
         """Users and items by id or label."""
-        return Names(self.users, self.user_labels), Names(self.items, self.item_labels)
+        users, items = self.table.aliases
+        return Names(self.users, self.user_labels, aliases=users), Names(self.items, self.item_labels, aliases=items)
 
     @cached_property
     def history(self) -> Any:
@@ -111,7 +111,7 @@ class ItemScorer:
         return self.fit.matrix.alike(items)
 
 
-class ItemRecommender(Recommender[ItemFit]):
+class ItemRecommender(NewcomerRecommender[ItemFit]):
     """A user who has x (items,) gets the scores x S. Equal scores go to the more popular item, then the lower position.
 
     Items that nothing the user has speaks for score 0 and follow, the most popular first, so lists are full; somebody
@@ -167,22 +167,13 @@ class ItemRecommender(Recommender[ItemFit]):
     def _scorer(self, rows: NDArray[Any]) -> Scorer:
         return ItemScorer(self._fit(), self._heard(self._fit().history[rows]), self.n_threads)
 
-    def recommend_for(
-        self,
-        items: Iterable[Any],
-        n: int = 10,
-        *,
-        weights: Sequence[float] | None = None,
-        candidates: Iterable[Any] | None = None,
-        exclude: Iterable[Any] = (),
-        diversity: float = 0.0,
-    ) -> Ranking:
-        """The best `n` items for somebody new who has `items` (ids, or labels where the model has them)."""
-        fit = self._fit()
-        row = sparse.csr_matrix(somebody_with(fit, items, weights, self._number).cells.to_csr())
-        scorer = ItemScorer(fit, self._heard(row), self.n_threads)
-        options: dict[str, Any] = {"candidates": candidates, "exclude": exclude, "diversity": diversity}
-        return recommend.best_items(fit, scorer, row, n, **options).first()
+    @property
+    def _cells_as(self) -> tuple[Any, bool]:
+        return self._number, False
+
+    def _new_scorer(self, given: CellsHere, how: str, features: Any = None) -> Scorer:
+        row = sparse.csr_matrix(given.cells.to_csr(), dtype=self._number)
+        return ItemScorer(self._fit(), self._heard(row), self.n_threads)
 
     def similar_items(self, item: Any, n: int = 10) -> Ranking:
         """The `n` items i with the largest s_ij, where j is `item`: those that say most for it. j is left out."""
@@ -267,6 +258,7 @@ class ItemRecommender(Recommender[ItemFit]):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, its ids and who has what as one safetensors file; `halfstep.load` reads it back."""
+        self._check_parameters()
         fit, kept = self._fit(), self.to_state()
         arrays = to_arrays(fit.table, self._number) | kept.arrays
         persistence.save(path, self._kind, kept.params, arrays, kept.meta, {"user": fit.users, "item": fit.items})
@@ -278,7 +270,8 @@ class ItemRecommender(Recommender[ItemFit]):
     @classmethod
     def from_saved(cls, saved: Saved) -> Self:
         """The model that a file holds; `halfstep.load` calls this of the right class."""
-        model = cls(**saved.params)
+        model: Self = saved.made(cls)
+        model._check_parameters()
         table = from_saved(saved)
         model.fitted_ = ItemFit(table, saved_matrix(saved, len(table.ids[1])))
         return model

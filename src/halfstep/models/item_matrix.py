@@ -14,7 +14,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from halfstep import _core
-from halfstep.data.files import ModelFileError, Saved
+from halfstep.data.files import Saved
+from halfstep.data.tensors import OFFSETS, PLACES, WEIGHTS, Tensor
 from halfstep.engine.local import thread_count
 from halfstep.models.recommend import Best, pattern
 
@@ -60,14 +61,15 @@ class SparseItems:
 
     def alike(self, items: NDArray[Any]) -> NDArray[Any]:
         columns = self.values[:, items]
-        return _cosines(np.asarray((columns.T @ columns).toarray(), np.float64))
+        return cosines(np.asarray((columns.T @ columns).toarray(), np.float64))
 
     def constant(self, item: int) -> float:
         return 0.0
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         s = self.values
-        return {"similar_indptr": s.indptr.astype(np.int64), "similar_indices": s.indices, "similar_values": s.data}
+        indptr, indices = s.indptr.astype(np.int64), s.indices.astype(np.int32)
+        return {"similar_indptr": indptr, "similar_indices": indices, "similar_values": s.data}
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +89,7 @@ class DenseItems:
 
     def alike(self, items: NDArray[Any]) -> NDArray[Any]:
         columns = self.values[:, items].astype(np.float64)
-        return _cosines(columns.T @ columns)
+        return cosines(columns.T @ columns)
 
     def constant(self, item: int) -> float:
         return 0.0
@@ -121,22 +123,22 @@ class ItemCounts:
         return {"item_counts": self.counts}
 
 
+COUNTS = {"item_counts": Tensor("items", WEIGHTS)}
+BETWEEN = {"weights_between": Tensor("items items")}
+SIMILAR = {
+    "similar_indptr": Tensor("items+1", OFFSETS, of="pairs"),
+    "similar_indices": Tensor("pairs", PLACES, of="items"),
+    "similar_values": Tensor("pairs"),
+}
+
+
 def saved_matrix(saved: Saved, n: int) -> ItemMatrix:
-    """The matrix over n items that a file holds; every length is checked."""
+    """The matrix over n items that a file holds."""
     if "item_counts" in saved.arrays:
-        return ItemCounts(saved.array("item_counts", (n,)))
+        return ItemCounts(saved.tensors(COUNTS, items=n)["item_counts"])
     if "weights_between" in saved.arrays:
-        return DenseItems(saved.array("weights_between", (n, n)))
-    indptr = saved.array("similar_indptr", (n + 1,))
-    indices, values = saved.array("similar_indices", (None,)), saved.array("similar_values", (None,))
-    fits = (
-        indptr[0] == 0
-        and indptr[-1] == len(indices) == len(values)
-        and bool(np.all(np.diff(indptr) >= 0))
-        and (len(indices) == 0 or (indices.min() >= 0 and indices.max() < n))
-    )
-    if not fits:
-        raise ModelFileError(f"{saved.path}: its similarities do not fit its {n} items")
+        return DenseItems(saved.tensors(BETWEEN, items=n)["weights_between"])
+    indptr, indices, values = saved.tensors(SIMILAR, items=n).values()
     return SparseItems(sp.csr_array((values, indices, indptr), shape=(n, n)))
 
 
@@ -232,7 +234,7 @@ def blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
     return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
 
 
-def _cosines(products: NDArray[np.float64]) -> NDArray[np.float64]:
+def cosines(products: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cosines of vectors from their inner products (k, k)."""
     size = np.sqrt(np.maximum(np.diag(products), np.finfo(np.float64).tiny))
-    cosines: NDArray[np.float64] = products / np.outer(size, size)
-    return cosines
+    return np.asarray(products / np.outer(size, size))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
@@ -12,8 +13,15 @@ from scipy.special import ndtr
 from halfstep import _core
 from halfstep.core.arrays import Floats
 from halfstep.core.draw import Columns, Draw
+from halfstep.core.likelihoods import Likelihood
 from halfstep.core.loop import Record
+from halfstep.core.losses import Loss
+from halfstep.data.features import Features
+from halfstep.data.frames import pairs_from
+from halfstep.data.pairs import same_length
+from halfstep.engine.drawing import CellsToDraw
 from halfstep.models.drawn import Pairs
+from halfstep.models.drawn_known import DrawnFeatures, KnownSides
 
 
 class Units(Protocol):
@@ -44,19 +52,29 @@ class Kept:
     noise: NDArray[np.float32]
     hyper: Floats
     cuts: Floats
+    nus: Floats
     sums: list[Floats]
     probes: Pairs
     traces: Floats
+    known: KnownSides
     total: int = 0
     filled: int = 0
 
     @classmethod
     def room(
-        cls, numbers: NDArray[np.int64], draws: int, state: Draw, columns: Columns, cuts: Floats, probes: Pairs
+        cls,
+        numbers: NDArray[np.int64],
+        draws: int,
+        state: Draw,
+        columns: Columns,
+        law: Likelihood,
+        probes: Pairs,
+        features: Sequence[Features | None],
     ) -> Self:
         k, f = len(numbers), len(state.mean[0])
         users, items = (np.empty((k, *side.shape), np.float32) for side in state.rows)
         n, m = len(state.rows[0]), len(state.rows[1])
+        left, right = (DrawnFeatures.room(*each, k) for each in zip(features, state.told, strict=True))
         return cls(
             columns,
             numbers.tolist(),
@@ -64,10 +82,12 @@ class Kept:
             np.empty(k),
             np.empty((k, n), np.float32),
             np.empty((2, 2, k, f)),
-            np.empty((k, len(cuts))),
+            np.empty((k, len(law.cuts))),
+            np.empty(k),
             [np.zeros(n), np.zeros(m)],
             probes,
             np.empty((draws, len(probes.users))),
+            (left, right),
         )
 
     def _main_effects(self, users: NDArray[Any], items: NDArray[Any]) -> list[Floats]:
@@ -75,7 +95,7 @@ class Kept:
         constant = items[:, self.columns.constant].astype(np.float64)
         return [users[:, left].astype(np.float64), items[:, right] + constant]
 
-    def count(self, number: int, state: Draw, by_row: Floats, cuts: Floats) -> None:
+    def count(self, number: int, state: Draw, by_row: Floats, law: Likelihood) -> None:
         """A draw after the burn-in."""
         for total, effect in zip(self.sums, self._main_effects(*state.rows), strict=True):
             total += effect
@@ -89,7 +109,10 @@ class Kept:
         for side in (0, 1):
             self.rows[side][k] = state.rows[side]
             self.hyper[side, :, k] = state.mean[side], state.precision[side]
-        self.alphas[k], self.noise[k], self.cuts[k] = state.alpha, by_row, cuts
+            known, told = self.known[side], state.told[side]
+            if known is not None and told is not None:
+                known.keep(k, told)
+        self.alphas[k], self.noise[k], self.cuts[k], self.nus[k] = state.alpha, by_row, law.cuts, law.nu
 
     @property
     def shift(self) -> tuple[Floats, Floats]:
@@ -104,13 +127,18 @@ class Kept:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """For a checkpoint. Room that is not filled yet is left out."""
         done = self.filled
-        return {
+        weighed: dict[str, NDArray[Any]] = {}
+        for side, known in enumerate(self.known):
+            if known is not None:
+                weighed |= {f"kept_weights{side}": known.weights[:done], f"kept_spread{side}": known.spread[:done]}
+        return weighed | {
             "kept_users": self.rows[0][:done],
             "kept_items": self.rows[1][:done],
             "kept_alphas": self.alphas[:done],
             "kept_noise": self.noise[:done],
             "kept_hyper": self.hyper[:, :, :done],
             "kept_cuts": self.cuts[:done],
+            "kept_nus": self.nus[:done],
             "kept_sums0": self.sums[0],
             "kept_sums1": self.sums[1],
             "kept_total": np.array([self.total]),
@@ -123,8 +151,12 @@ class Kept:
         self.rows[0][:done], self.rows[1][:done] = arrays["kept_users"], arrays["kept_items"]
         self.alphas[:done], self.noise[:done] = arrays["kept_alphas"], arrays["kept_noise"]
         self.hyper[:, :, :done], self.cuts[:done] = arrays["kept_hyper"], arrays["kept_cuts"]
+        self.nus[:done] = arrays["kept_nus"]
         self.sums, self.total = [arrays["kept_sums0"], arrays["kept_sums1"]], int(arrays["kept_total"][0])
         self.traces[: self.total] = arrays["kept_traces"]
+        for side, known in enumerate(self.known):
+            if known is not None:
+                known.weights[:done], known.spread[:done] = arrays[f"kept_weights{side}"], arrays[f"kept_spread{side}"]
 
 
 @dataclass
@@ -139,6 +171,26 @@ class Watched:
     total: int = 0
     sums: Floats = field(default_factory=lambda: np.zeros(0))
     said: str = ""
+
+    @classmethod
+    def of(cls, validation: Any, given: CellsToDraw, loss: Loss, likelihood: str) -> Self:
+        """From (X, y), beside the pairs that are fitted."""
+        if not isinstance(validation, tuple) or len(validation) != 2:
+            raise ValueError(f"validation must be a pair (X, y); got {type(validation).__name__}.")
+        pairs = Pairs(*(index.find(ids) for index, ids in zip(given.ids, pairs_from(validation[0]), strict=True)))
+        y, _ = loss.encode_targets(validation[1], given.classes)
+        same_length("the y of validation", y, len(pairs.users))
+        if not len(y):
+            raise ValueError("validation has no pairs; leave it out, or give some.")
+        if likelihood in ("gaussian", "student"):
+            return cls(pairs, y)
+        values = np.array([-1.0, 1.0])
+        if likelihood == "ordinal":
+            values = np.unique(given.here("validation").given.cells.targets)
+        codes = np.minimum(np.searchsorted(values, y), len(values) - 1)
+        if (values[codes] != y).any():
+            raise ValueError("the y of validation holds classes that y has not.")
+        return cls(pairs, codes)
 
     def look(self, state: Draw, columns: Columns, units: Units, counts: bool, n_threads: int) -> Record:
         """The record of a sweep: validation_rmse, or validation_log_loss of classes."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +20,7 @@ GRAM_SHARE, GRAM_PARTS = (
     16384,
     64,
 )  # a Gram matrix is summed over shares of at least so many rows, at most so many parts
+STRIP = 16  # columns of weights that a task solves
 PANEL = 128  # rows gathered at a time by the kernels
 
 
@@ -45,6 +48,14 @@ class MemoryEstimate:
         return "\n".join(f"{name:<38}{_readable(size):>10}" for name, size in rows)
 
 
+def machine_memory() -> float:
+    """Bytes of memory that this machine has; infinite where it does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return math.inf
+
+
 def estimate_memory(
     n_users: int,
     n_items: int,
@@ -56,6 +67,8 @@ def estimate_memory(
     copied: bool = False,
     loss: Any = "squared",
     n_init: int = 1,
+    user_features: tuple[int, int] | None = None,
+    item_features: tuple[int, int] | None = None,
     n_threads: int | None = None,
 ) -> MemoryEstimate:
     """Bytes that `fit` to a CSR matrix of `nnz` stored cells needs at its peak, beyond that matrix; itemised.
@@ -63,6 +76,7 @@ def estimate_memory(
     weighted : the weights differ. Weights that are all the same are kept as one number.
     copied : the matrix is not a CSR of `dtype` with int32 indices, sorted and without repeated cells, so the fit
         makes one of it.
+    user_features, item_features : columns and stored values of features, where there are any.
     Frames need more than this while their ids are numbered.
     """
     for name, value in (("n_users", n_users), ("n_items", n_items), ("nnz", nnz), ("rank", rank), ("n_init", n_init)):
@@ -85,10 +99,14 @@ def estimate_memory(
     sweeps = {
         **ours,
         "factors": rows * rank * itemsize,
+        **({"rows that a sweep began with": small * rank * itemsize} if dtype == "float32" else {}),
         "counts and penalties of rows": rows * (8 + 8 + itemsize),
         "scratch of the workers": (workers * worker + chunks) * itemsize,
         "Gram matrices": (gram_parts + 4) * 8 * rank**2,
     }
+    for side, n, told in (("users", n_users, user_features), ("items", n_items, item_features)):
+        if told is not None:
+            sweeps |= _features(side, n, *told, rank, itemsize, workers)
     if losses.get(loss).keeps_duals:
         sweeps["dual variables of cells"] = 2 * nnz * itemsize
     start = {
@@ -101,6 +119,15 @@ def estimate_memory(
         start["factors of earlier starts"] = sweeps["factors"] * min(n_init - 1, 2)
     reading = {"given orientation": ours["given orientation"], "checks of weights": 2 * nnz}
     return MemoryEstimate({"reading": reading, "start": start, "sweeps": sweeps})
+
+
+def _features(side: str, n: int, p: int, nnz: int, rank: int, itemsize: int, workers: int) -> dict[str, int]:
+    """What features of a side need: as given and with a constant, weights and means old and new, scratch of strips."""
+    strips = min(workers, -(-rank // STRIP)) * (4 * p + 2 * n) * STRIP
+    return {
+        f"features of {side}": 2 * ((nnz + n) * (8 + 4) + 8 * n) + nnz * (itemsize + 4) + 16 * p,
+        f"weights of features of {side}": (2 * p + 3 * n) * rank * itemsize + strips * itemsize,
+    }
 
 
 def _readable(size: int) -> str:

@@ -51,7 +51,7 @@ def solve_touched(
             part,
             other,
             solver,
-            gram=gram_matrix(other, threads) if problem.background > 0 else None,
+            gram=gram_matrix(other, threads, problem.sides[1 - side].background) if problem.background > 0 else None,
             cells=problem.cells(side).take(where),
             n_threads=threads,
         )

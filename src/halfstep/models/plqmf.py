@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
+from itertools import count
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.metaestimators import available_if
+from numpy.typing import NDArray
 
 from halfstep.core import losses
 from halfstep.core.fitted import FromFit
@@ -18,27 +19,37 @@ from halfstep.core.loop import Callback, Record, Session, measure
 from halfstep.core.losses.coarse import on_grid
 from halfstep.core.losses.constant import best_constant
 from halfstep.core.problem import scaled_penalty
+from halfstep.data.features import Features
 from halfstep.data.files import Saved
 from halfstep.data.pairs import (
-    checked_weights,
     merge_pairs,
     pairs_from_saved,
     pairs_to_arrays,
     read_pairs,
-    same_length,
 )
+from halfstep.data.sweeps import SweepFile, digest_of
 from halfstep.data.table import CellsHere
 from halfstep.engine import LocalEngine, Outcome, Problem, Solver
 from halfstep.engine.here import RowsHere
 from halfstep.engine.protocol import Engine, KeptSide
 from halfstep.errors import check_number
-from halfstep.figures.shown import ShownRatings
-from halfstep.models.answers import Ranking
-from halfstep.models.factor import SIDES, FactorModel
+from halfstep.models.factor import SIDES
+from halfstep.models.feature_strength import OF_RATINGS, both_strengths
+from halfstep.models.known import (
+    Sides,
+    digest_of_features,
+    expected_by_id,
+    expecting,
+    grown_known,
+    held,
+    known_of,
+    read_both,
+)
 from halfstep.models.more import grown, solve_touched, touched
+from halfstep.models.rating_answers import RatingModel
 from halfstep.models.rating_fit import TENSORS, RatingFit
 from halfstep.models.rating_penalty import RatingPenalty, bias_penalties, given_penalty, learn_penalty
-from halfstep.models.rating_quantiles import bounds, fit_bands
+from halfstep.models.rating_quantiles import fit_bands
 from halfstep.models.ratings import FIRST_GAP, LAST_GAP, RatingColumns, RatingStart
 
 Floats = NDArray[np.float64]
@@ -47,20 +58,8 @@ SAMPLE = 4_000_000
 """Pairs that a cluster sends here to learn the penalty from; on one machine all are looked at."""
 
 
-def _has_quantiles(model: PLQMF) -> bool:
-    return bool(model._loss().beside)
-
-
-def _has_intervals(model: PLQMF) -> bool:
-    return _has_quantiles(model) or model._loss().has_quantiles
-
-
-def _has_probabilities(model: PLQMF) -> bool:
-    return model._loss().has_probabilities
-
-
 @dataclass(eq=False, repr=False)
-class PLQMF(ShownRatings, FactorModel[RatingFit]):
+class PLQMF(RatingModel):
     """Factorise the values of (user, item) pairs under a piecewise linear-quadratic or smooth loss.
 
     Minimises over factors p_u, q_i of length `rank`, biases a_u, b_i and an intercept mu, for n users and m items,
@@ -68,7 +67,10 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
         C [ sum_obs s_ui phi(mu + a_u + b_i + p_u.q_i; y_ui)
             + reg_user sum_u |p_u|^2 + reg_item sum_i |q_i|^2 + reg_bias (sum_u a_u^2 + sum_i b_i^2) ]
 
-    with sample weights s (1 unless given) and C = 1 / (n reg_user + m reg_item), a scale that changes no answer. Each
+    and, where `fit` is given features f_u of users, over weights W too, |(p_u, a_u) - W'f_u|^2 standing for |p_u|^2
+    and a_u^2 and eta |W|^2 being added, with eta = feature_reg times the mean over users of their penalty and |f_u|^2;
+    items likewise. Every row has a constant 1 among its features. Here s are sample weights (1 unless given) and
+    C = 1 / (n reg_user + m reg_item) is a scale that changes no answer. Each
     half-step solves every row of its side to a relative duality gap, in parallel; the intercept, which nothing holds,
     is solved exactly in every sweep. A pair that occurs twice counts twice.
 
@@ -88,6 +90,8 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
         and is theirs where that is given.
     reg_scaling : the penalty of a row is times 1 ("constant"), its number of pairs n_i ("count"), or n_i^nu for a
         number nu, biases included. Learned penalties are divided by the mean of it.
+    feature_reg : how strongly weights of features are held, > 0, relative to what holds rows: one number, or two
+        (users, items); None is a hundredth of the number of users, or of items. Large, and features count for nothing.
     coarse : whether targets on a grid, such as whole stars, stand for the interval around them under an absolute or
         quantile loss, which is then averaged over it (`losses.Coarse`), and predictions are on the grid. None: where
         the penalty is learned.
@@ -104,6 +108,9 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
     dtype : "float32" or "float64".
     n_threads : None for all cores. The result has the same bits for any number.
     random_state, max_seconds, callbacks, verbose : as in `WALS`.
+    checkpoint, every, resume : a file that the fit writes itself to every so many sweeps, or seconds ("60s"); one that
+        was lost goes on with resume=True, to the bits of one that was not. Needs an int as `random_state`; further
+        parts, such as restarts, are kept beside it. docs/checkpoints.md.
     engine : where half-steps run; None is this machine, `halfstep.engine.spark.SparkEngine` a cluster. There X is a
         Spark DataFrame, `y` and `sample_weight` name its columns, factors come as DataFrames (id, factors, bias), and
         `predict` and `transform` take and give DataFrames.
@@ -128,6 +135,7 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
     reg_item: float | None = None
     reg_bias: float | Sequence[float] | None = None
     reg_scaling: str | float = "constant"
+    feature_reg: float | tuple[float, float] | None = None
     coarse: bool | None = None
     intercept: bool = True
     biases: bool = True
@@ -142,6 +150,9 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
     random_state: Any = None
     max_seconds: float | None = None
     callbacks: Sequence[Callback] = ()
+    checkpoint: str | os.PathLike[str] | None = None
+    every: int | str = 1
+    resume: bool = False
     engine: Engine | None = None
     verbose: int = 0
 
@@ -153,25 +164,22 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
     C_ = FromFit[float]("C")
     rho_ = FromFit[float]("rho")
     _kind = "PLQMF"
+    _since = {"intercept": False}  # noqa: RUF012
     _tensors = TENSORS
     _saved_table = staticmethod(pairs_from_saved)
 
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The two labels, for losses of two classes; the levels in their order, for loss "ordinal"."""
-        classes = self._fit().classes
-        if classes is None:
-            raise AttributeError(f"loss={self.loss!r} has no classes; losses of two classes and 'ordinal' have.")
-        return classes
-
     # ------------------------------------------------------------------ fitting
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, user_features: Any = None, item_features: Any = None
+    ) -> Self:
         """Fit to pairs.
 
         X : (N, 2) array of (user, item) ids of any kind, or a frame with two such columns.
         y : (N,) what the pairs are worth: numbers or two classes, as the loss wants them.
         sample_weight : (N,) how much each pair counts, >= 0; None is 1 for all.
+        user_features, item_features : what is known of users and items beside their ratings: whatever
+            `halfstep.Features.of` takes, such as a frame with an id column. For fits on this machine.
         """
         self._check_parameters()
         engine, loss = self._where(), self._loss()
@@ -185,12 +193,24 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
             splits=loss.is_quadratic and not self.nonnegative,  # other rows need their cells in one place
         )
         seed = seed_from(self.random_state)
-        one = partial(self._fitted, engine, seed)
+        features = read_both(given, user_features, item_features)
+        if loss.beside and features != (None, None):
+            raise ValueError("features do not go with losses.Quantiles yet; fit each level by losses.Quantile.")
+        one = partial(self._fitted, engine, seed, self._sweep_file(), count(), features=features)
         self.fitted_ = replace(one(given, loss), bands=fit_bands(given, loss.beside, one, seed))
         return self
 
-    def _fitted(self, engine: Engine, seed: int, given: Any, loss: losses.Loss) -> RatingFit:
-        """The factorisation of these cells under one loss."""
+    def _fitted(
+        self,
+        engine: Engine,
+        seed: int,
+        file: SweepFile | None,
+        numbers: Iterator[int],
+        given: Any,
+        loss: losses.Loss,
+        features: Sequence[Features | None] = (None, None),
+    ) -> RatingFit:
+        """The factorisation of these cells under one loss. numbers : of the parts that are kept in files."""
         penalty, constant, loss = self._learned(given, loss, seed)
         columns = RatingColumns(
             self._rank(given), bool(self.biases), bool(self.intercept), penalty.pins if self.biases else (1.0, 1.0)
@@ -199,16 +219,24 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
         problem = self._problem(given.cells, columns, penalty, loss)
         solver = Solver(tolerance=self.row_tol) if self.row_tol else Solver(tolerance=FIRST_GAP, settled=LAST_GAP)
         scale = float(self.init_scale) * penalty.spread**0.5
+        starting = partial(RatingStart, columns, scale, constant)
+        bounded, dtype = bool(self.nonnegative), np.dtype(self.dtype)
+        mark = {name: digest_of_features(told) for name, told in zip(SIDES, features, strict=True) if told is not None}
+        usual = tuple(OF_RATINGS * n for n in given.cells.shape)
+        strengths = both_strengths(usual if self.feature_reg is None else self.feature_reg)
+        problem = expecting(problem, features, strengths, 1.0)
         best: tuple[Outcome, Session] | None = None
         for restart in range(self.n_init):
-            start = RatingStart(columns, scale, constant, seed + restart, bool(self.nonnegative), np.dtype(self.dtype))
-            session = engine.open(problem, start, solver)
-            outcome = self._alternate(session, partial(_measured, session, C, given.total_weight))
+            session = engine.open(problem, starting(seed + restart, bounded, dtype), solver)
+            part = digest_of(loss.to_dict(), seed + restart)
+            kept = self._kept_loop(file, next(numbers), session, part=part, **mark)
+            outcome = self._alternate(session, partial(_measured, session, C, given.total_weight), file=kept)
             if best is None or outcome.objective < best[0].objective:
                 best = outcome, session
         assert best is not None
         outcome, session = best
-        return RatingFit(engine.keep(given, session), outcome, columns, penalty, session.problem.loss, given.classes)
+        known, loss = known_of(features, session.problem, dtype), session.problem.loss
+        return RatingFit(engine.keep(given, session), outcome, columns, penalty, loss, given.classes, known=known)
 
     def _learned(self, given: Any, loss: losses.Loss, seed: int) -> tuple[RatingPenalty, float, losses.Loss]:
         """The penalty, given or learned, the constant that the intercept starts from, and the loss as it is fitted."""
@@ -246,7 +274,9 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
             )
         return int(self.rank)
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, user_features: Any = None, item_features: Any = None
+    ) -> Self:
         """Take in new pairs, new users and new items without a whole refit; the first call is `fit`.
 
         X, y, sample_weight : as in `fit`. What was known of a pair of X gives way to what X says of it; a pair that
@@ -254,149 +284,66 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
         everything else, twice, users last. All other rows stay as they are, and so do the intercept, the penalties, the
         classes and whatever else the fit has learned: a new class is refused. New ids are appended, so old positions
         keep their meaning. For models on this machine; `collect()` brings one from a cluster.
+        user_features, item_features : of new users and items; for models that were fitted with them.
         """
+        told = {"user_features": user_features, "item_features": item_features}
         if not hasattr(self, "fitted_"):
-            return self.fit(X, y, sample_weight)
+            return self.fit(X, y, sample_weight, **told)
         self._check_parameters()
-        fit, dtype = self.fitted_, self._number()
+        fit, dtype = self._fit(), self._number()
         new = read_pairs(X, y, sample_weight, fit.loss, SIDES, dtype=dtype, classes=fit.classes)
         known = merge_pairs(fit.table, new, dtype)
-        more = partial(self._with_more, known=known, places=touched(known, new))
+        about = grown_known(fit.known, tuple(told.values()), known.ids)
+        more = partial(self._with_more, known=known, places=touched(known, new), about=about)
         bands = tuple(replace(band, fit=more(band.fit)) for band in fit.bands)
         self.fitted_ = replace(more(fit), bands=bands)
         return self
 
-    def _with_more(self, fit: RatingFit, known: CellsHere, places: Sequence[NDArray[np.int64]]) -> RatingFit:
+    def _with_more(
+        self, fit: RatingFit, known: CellsHere, places: Sequence[NDArray[np.int64]], about: Sides
+    ) -> RatingFit:
         """A fit whose rows at these places were solved for all cells that are known now."""
         start, dtype = self._at_zero(fit.columns, fit.intercept), self._number()
         rows = grown([each.astype(dtype) for each in fit.rows], known.cells.shape, start)
-        problem = self._problem(known.cells, fit.columns, fit.penalty, fit.loss)
+        problem = held(self._problem(known.cells, fit.columns, fit.penalty, fit.loss), about)
         solver = Solver(tolerance=self.row_tol or LAST_GAP)
         solve_touched(problem, rows, places, solver, self.n_threads)
         session = LocalEngine(self.n_threads).open(problem, rows, solver)
         C, _ = fit.penalty.in_words(*known.cells.shape)
         objective = _measured(session, C, known.total_weight, session.evaluate())["objective"]
         outcome = Outcome(fit.outcome.history, objective, fit.outcome.converged)
-        return replace(fit, kept=RowsHere((rows[0], rows[1]), known), outcome=outcome)
+        return replace(fit, kept=RowsHere((rows[0], rows[1]), known), outcome=outcome, known=about)
 
-    def transform(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def transform(self, X: Any, y: Any, sample_weight: Any = None, *, user_features: Any = None) -> Any:
         """Fold new users in: each is solved exactly against the fitted items, under the loss and penalty of the fit.
 
         X : (N, 2) pairs, whose users may have any ids and whose items must be known. y, sample_weight : as in `fit`.
         A user of the fit, given the same pairs again, gets the fitted row. Returns ids, factors and biases. After a fit
         by `SparkEngine` X is a Spark DataFrame, `y` and `sample_weight` name its columns, and the answer is a DataFrame
         (user, factors, bias).
+        user_features : of new users, by id, for models that were fitted with such features.
         """
-        return self._folded(X, y, sample_weight).apart(self._fit().columns)
+        return self._folded(X, y, sample_weight, user_features).apart(self._fit().columns)
 
-    def _folded(self, X: Any, y: Any, sample_weight: Any = None) -> KeptSide:
+    def _folded(self, X: Any, y: Any, sample_weight: Any = None, features: Any = None) -> KeptSide:
         fit: RatingFit = self._fit()
         given = fit.kept.read_values(X, y, sample_weight, fit.loss, fit.classes, dtype=self._number())
         problem = self._problem(given.cells, fit.columns, fit.penalty, fit.loss)
+        means = expected_by_id(fit.known[0], features, getattr(given, "ids", (None,))[0])
+        if means is not None:
+            problem = replace(problem, sides=(replace(problem.sides[0], prior=means), problem.sides[1]))
         start = self._at_zero(fit.columns)
         return fit.kept.fold_in(given, problem, start, Solver(tolerance=self.row_tol or LAST_GAP), self.n_threads)
-
-    # ------------------------------------------------------------------ answers
-
-    def decision_function(self, X: Any, *, unknown: str = "average") -> Any:
-        """Scores mu + a_u + b_i + p_u.q_i of pairs, (N,).
-
-        unknown : "average" answers an unseen user or item like an average one, and warns with their number: with an
-            intercept it has neither factors nor bias, so that the bias of the known side remains; with biases alone it
-            has their mean; without both, the mean of the factors of its side. "error" refuses it.
-
-        After a fit by `SparkEngine` X is a Spark DataFrame, and the answer X with one more column, "score".
-        """
-        return self._scores(X, np.asarray, "score", unknown)
-
-    def predict(self, X: Any, *, unknown: str = "average") -> Any:
-        """What the scores stand for, (N,): numbers, probabilities (Bernoulli), rates (Poisson) or classes.
-
-        Under loss "ordinal" the expected level, sum_k p_k classes_k, which is what squared loss aims at too;
-        `classes_[predict_proba(X).argmax(1)]` is the most likely one.
-
-        unknown : see `decision_function`. After a fit by `SparkEngine` X is a Spark DataFrame, and the answer X with
-        one more column, "prediction".
-        """
-        return self._scores(X, partial(self._fit().loss.decode, classes=self._fit().classes), "prediction", unknown)
-
-    @available_if(_has_quantiles)  # type: ignore[untyped-decorator]
-    def predict_quantiles(self, X: Any, *, unknown: str = "average") -> Floats:
-        """(N, K): what each of the `levels` of loss Quantiles(levels) predicts, in their order, sorted in each row.
-
-        So they do not cross, and the sum of their losses does not rise. On the grid of y, where it lies on one.
-        """
-        fit: RatingFit = self._fit()
-        columns = [each.loss.decode(self._scores_by(each, X, unknown)) for each in (fit, *(b.fit for b in fit.bands))]
-        return np.sort(np.column_stack(columns), axis=1)
-
-    @available_if(_has_intervals)  # type: ignore[untyped-decorator]
-    def predict_interval(self, X: Any, level: float = 0.9, *, unknown: str = "average") -> Floats:
-        """(N, 2): bounds between which a share `level` of ratings lies; losses `Quantiles` and "ordinal".
-
-        Quantiles((..., (1 - level) / 2, ..., (1 + level) / 2)): the scores of these two quantiles. Fitted quantiles are
-        drawn to the middle, so each is shifted by one number, which a tenth of the pairs has told: under a fit to the
-        others, the right share of that tenth lies below. Shares hold on average over pairs, not for every user.
-        "ordinal": levels, from the probabilities; they cover at least `level` where those are right.
-        """
-        check_number("level", level)
-        if not 0 < level < 1:
-            raise ValueError(f"level={level!r} must lie between 0 and 1, both excluded.")
-        fit: RatingFit = self._fit()
-        if fit.loss.has_quantiles:
-            scores, shares = self.decision_function(X, unknown=unknown), ((1 - level) / 2, (1 + level) / 2)
-            return fit.loss.quantiles(scores, self.classes_, shares)
-        return bounds(partial(self._scores_by, X=X, unknown=unknown), fit.bands, float(level))
-
-    def _scores_by(self, fit: RatingFit, X: Any, unknown: str) -> Any:
-        return fit.kept.scores(X, fit.columns, np.asarray, "score", unknown, self.n_threads)
-
-    def _scores(self, X: Any, decode: Any, column: str, unknown: str) -> Any:
-        fit: RatingFit = self._fit()
-        return fit.kept.scores(X, fit.columns, decode, column, unknown, self.n_threads)
-
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any, *, unknown: str = "average") -> Floats:
-        """Probabilities of the `classes_`, (N, 2) or (N, K); losses "logistic" and "ordinal" only."""
-        return self._fit().loss.probabilities(self.decision_function(X, unknown=unknown))
-
-    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Larger is better. Two classes: accuracy. Squared loss: R^2. Any other: minus the mean of phi."""
-        loss = self._loss()
-        fit: RatingFit = self._fit()
-        scores = fit.loss.rounded(self.decision_function(X))
-        loss = fit.loss if loss.learns else loss
-        targets, _ = loss.encode_targets(y, fit.classes)
-        same_length("y", targets, len(scores))
-        weights = checked_weights(sample_weight, len(scores))
-        if loss.form == "margin":
-            return float(np.average((scores > 0) == (targets > 0), weights=weights))
-        cost = float(np.average(loss.value(scores, targets), weights=weights))
-        if not loss.is_quadratic:
-            return -cost
-        spread = float(np.average((targets - np.average(targets, weights=weights)) ** 2, weights=weights))
-        return 1 - cost / spread if spread > 0 else float(cost == 0)
-
-    def recommend_for(self, items: Iterable[Any], y: ArrayLike, n: int = 10) -> Ranking:
-        """The best `n` other items for somebody new who gave `items` the values `y`."""
-        given = list(items)
-        row = self._folded(np.array([(0, item) for item in given], dtype=object), y).whole()
-        return self._best(row, None, n, exclude=given).first()
 
     # ------------------------------------------------------------------ files
 
     def _cells_to_save(self) -> dict[str, NDArray[Any]]:
-        fit: RatingFit = self.fitted_
+        fit: RatingFit = self._fit()
         return pairs_to_arrays(fit.cells, self._number()) | fit.band_rows()
 
     def _meta(self) -> dict[str, Any]:
-        fit: RatingFit = self.fitted_
+        fit: RatingFit = self._fit()
         return super()._meta() | fit.to_meta()
-
-    @classmethod
-    def _saved_params_of(cls, saved: Saved) -> dict[str, Any]:
-        """Files written before there was an intercept have none."""
-        return {"intercept": False} | saved.params
 
     def _saved_fit(self, saved: Saved, given: CellsHere, outcome: Outcome) -> RatingFit:
         return RatingFit.from_saved(saved, given, outcome, self._loss())
@@ -413,12 +360,15 @@ class PLQMF(ShownRatings, FactorModel[RatingFit]):
         tags.regressor_tags = None if two_classes else RegressorTags()
         tags.target_tags.required = True
         tags.input_tags.string = tags.input_tags.categorical = True
+        tags.input_tags.sparse = tags.input_tags.positive_only = False  # X are pairs of ids
         return tags
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("init_scale", self.init_scale, above=0)
         check_number("n_init", self.n_init, at_least=1, whole=True)
+        if self.feature_reg is not None:
+            both_strengths(self.feature_reg)
         if not isinstance(self.reg_scaling, str):
             check_number("reg_scaling", self.reg_scaling)
         if self.row_tol is not None:

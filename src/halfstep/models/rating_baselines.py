@@ -13,20 +13,20 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from halfstep.core import losses
 from halfstep.core.arrays import Floats
-from halfstep.core.estimators import BaseEstimator
-from halfstep.core.fitted import FromFit
+from halfstep.core.fitted import FromFit, fit_of
 from halfstep.core.losses.constant import best_constant
 from halfstep.data import files
 from halfstep.data.files import Saved
 from halfstep.data.frames import pairs_from
 from halfstep.data.ids import Index
 from halfstep.data.pairs import read_pairs
+from halfstep.data.tensors import Tensor, kept_classes
 from halfstep.engine.here import tell_unknown
 from halfstep.errors import check_number
+from halfstep.figures.shown import Shown
 from halfstep.models.factor import SIDES
 from halfstep.models.listed import ListedCells
 from halfstep.models.rating_penalty import learn_penalty
@@ -34,6 +34,8 @@ from halfstep.models.rating_penalty import learn_penalty
 ROUNDS, SETTLED = 50, 1e-6
 FARTHEST = 1.0  # a Newton step of a bias under a loss that is no parabola
 GRID = 1001  # quantiles of errors that are kept
+BIASES = {"user_bias": Tensor("users"), "item_bias": Tensor("items")}
+ERRORS = {"errors": Tensor(str(GRID))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +76,7 @@ def _has_probabilities(model: _Plain) -> bool:
     return isinstance(losses.get(model.loss), losses.Logistic)
 
 
-class _Plain(BaseEstimator):
+class _Plain(Shown):
     """What both share: how pairs are read, what is answered, and the file."""
 
     loss: Any
@@ -84,13 +86,24 @@ class _Plain(BaseEstimator):
     intercept_ = FromFit[float]("intercept")
     n_features_in_ = FromFit[int]("n_features")
 
+    def _fit(self) -> BiasFit:
+        fit: BiasFit = fit_of(self)
+        return fit
+
+    def _facts(self) -> dict[str, str]:
+        fit = self._fit()
+        return {"users": f"{len(fit.users):,}", "items": f"{len(fit.items):,}", "intercept": f"{fit.intercept:.4g}"}
+
     @property
     def classes_(self) -> NDArray[Any]:
         """The two labels, for losses of two classes."""
-        check_is_fitted(self)
-        if self.fitted_.classes is None:
+        classes = self._fit().classes
+        if classes is None:
             raise AttributeError(f"loss={self.loss!r} has no classes; losses of two classes have.")
-        return self.fitted_.classes
+        return classes
+
+    def _check_parameters(self) -> None:
+        self._checked_loss()
 
     def _checked_loss(self) -> losses.Loss:
         loss = losses.get(self.loss)
@@ -99,14 +112,13 @@ class _Plain(BaseEstimator):
         return loss
 
     def _places(self, X: Any, unknown: str) -> list[NDArray[np.int64]]:
-        check_is_fitted(self)
-        found = [index.find(ids) for index, ids in zip(self.fitted_.ids, pairs_from(X), strict=True)]
-        tell_unknown(found, self.fitted_.ids, unknown)
+        found = [index.find(ids) for index, ids in zip(self._fit().ids, pairs_from(X), strict=True)]
+        tell_unknown(found, self._fit().ids, unknown)
         return found
 
     def decision_function(self, X: Any, *, unknown: str = "average") -> Floats:
         """Scores of pairs, (N,), on the scale of the loss."""
-        return self.fitted_.scores(self._places(X, unknown))
+        return self._fit().scores(self._places(X, unknown))
 
     def predict(self, X: Any, *, unknown: str = "average") -> NDArray[Any]:
         """What the scores stand for, (N,): numbers, probabilities (Bernoulli), rates (Poisson) or classes.
@@ -114,7 +126,7 @@ class _Plain(BaseEstimator):
         unknown : "average" answers unseen users and items without a bias and warns with their number; "error" refuses.
         """
         scores = self.decision_function(X, unknown=unknown)
-        return losses.get(self.loss).decode(scores, self.fitted_.classes)
+        return losses.get(self.loss).decode(scores, self._fit().classes)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, *, unknown: str = "average") -> Floats:
@@ -130,24 +142,24 @@ class _Plain(BaseEstimator):
         if level >= 1:
             raise ValueError(f"level={level!r} must lie between 0 and 1, both excluded.")
         predicted = np.asarray(self.predict(X, unknown=unknown))
-        errors = self.fitted_.errors
+        errors = self._fit().errors
         if errors is None:
             raise ValueError(f"loss={self.loss!r} has classes and no intervals.")
         ends = np.interp([(1 - level) / 2, (1 + level) / 2], np.linspace(0, 1, len(errors)), errors)
-        return np.clip(predicted[:, None] + ends, *self.fitted_.bounds)
+        return np.clip(predicted[:, None] + ends, *self._fit().bounds)
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """R^2, or accuracy for losses of two classes."""
         from sklearn.metrics import accuracy_score, r2_score
 
         predicted = self.predict(X)
-        rule = r2_score if self.fitted_.classes is None else accuracy_score
+        rule = r2_score if self._fit().classes is None else accuracy_score
         return float(rule(y, predicted, sample_weight=sample_weight))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model and its ids as one safetensors file; `halfstep.load` reads it back."""
-        check_is_fitted(self)
-        fit = self.fitted_
+        self._check_parameters()
+        fit = self._fit()
         params = self.get_params(deep=False) | {"loss": losses.get(self.loss)}
         arrays = {"user_bias": fit.user_bias, "item_bias": fit.item_bias}
         if fit.errors is not None:
@@ -160,18 +172,24 @@ class _Plain(BaseEstimator):
     @classmethod
     def from_saved(cls, saved: Saved) -> Self:
         """The model that a file holds; `halfstep.load` calls it."""
-        model, meta = cls(**saved.params), saved.meta
+        model: Self = saved.made(cls)
+        model._check_parameters()
+        meta = saved.meta
         users, items = saved.index("user"), saved.index("item")
-        classes = meta["classes"]
+        classes = None if meta["classes"] is None else kept_classes(meta["classes"])
+        for name, value in [("intercept", meta["intercept"]), *(("bounds", bound) for bound in meta["bounds"])]:
+            check_number(name, value)
+        losses.get(model.loss).decode(np.zeros(1), classes)
+        kept = saved.tensors(BIASES | (ERRORS if classes is None else {}), users=len(users), items=len(items))
         model.fitted_ = BiasFit(
             (users, items),
             float(meta["intercept"]),
-            saved.array("user_bias", (len(users),)),
-            saved.array("item_bias", (len(items),)),
+            kept["user_bias"],
+            kept["item_bias"],
             _two(np.inf if d is None else d for d in meta["damping"]),
             _two(meta["bounds"]),
-            saved.array("errors", (None,)) if classes is None else None,
-            None if classes is None else np.asarray(classes),
+            kept.get("errors"),
+            classes,
         )
         return model
 
@@ -257,6 +275,10 @@ class Biases(_Plain):
         errors = _errors(loss, cells, base + constant, np.asarray(leverage))
         self.fitted_ = BiasFit(given.ids, constant, biases[0], biases[1], damping, cells.bounds, errors, given.classes)
         return self
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._given_damping()
 
     def _given_damping(self) -> tuple[float, float] | None:
         if self.damping is None:

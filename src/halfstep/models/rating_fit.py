@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -11,9 +12,13 @@ from numpy.typing import NDArray
 from halfstep.core import losses
 from halfstep.core.loop import Outcome
 from halfstep.core.losses import Loss
-from halfstep.data.files import Saved
+from halfstep.data.files import ModelFileError, Saved
 from halfstep.data.table import CellsHere
+from halfstep.data.tensors import Tensor, kept_classes
+from halfstep.engine.here import RowsHere
+from halfstep.errors import check_number
 from halfstep.models.fitted import FactorFit
+from halfstep.models.known import SIDES, from_file, need
 from halfstep.models.rating_penalty import RatingPenalty
 from halfstep.models.ratings import RatingColumns
 
@@ -89,8 +94,11 @@ class RatingFit(FactorFit):
         bands = []
         for k, meta in enumerate(saved.meta.get("bands", ())):
             names = f"{TENSORS[0]}_{k}", f"{TENSORS[1]}_{k}"
+            for name in ("level", "shift"):
+                check_number(name, meta[name])
             bands.append(Band(meta["level"], meta["shift"], cls._from_meta(saved, meta, names, given, outcome, loss)))
-        return replace(found, bands=tuple(bands))
+        start, stop = found.columns.side(0, 1.0, False).columns(found.columns.d)
+        return replace(found, bands=tuple(bands), known=from_file(saved, given.ids, stop - start))
 
     @classmethod
     def _from_meta(
@@ -110,18 +118,38 @@ class RatingFit(FactorFit):
         else:
             penalty, stored = RatingPenalty(**meta["penalty"]), meta["columns"]
             columns = RatingColumns(**(stored | {"pins": tuple(stored["pins"])}))
-        both = zip(names, given.ids, strict=True)
-        users, items = (saved.array(name, (len(ids), columns.d)) for name, ids in both)
-        classes = None if meta["classes"] is None else np.asarray(meta["classes"])
-        return cls.here(
-            given,
-            (users, items),
-            outcome,
-            columns=columns,
-            penalty=penalty,
-            loss=losses.get(meta["fitted_loss"]) if "fitted_loss" in meta else loss,
-            classes=classes,
-        )
+        declared = {names[0]: Tensor("users columns"), names[1]: Tensor("items columns", like=names[0])}
+        n, m = given.cells.shape
+        users, items = saved.tensors(declared, users=n, items=m, columns=columns.d).values()
+        classes = None if meta["classes"] is None else kept_classes(meta["classes"])
+        loss = losses.get(meta["fitted_loss"]) if "fitted_loss" in meta else loss
+        for name, value in asdict(penalty).items():
+            check_number(name, value, at_least=0)
+        for pin in columns.pins:
+            check_number("pins", pin)
+        said = loss.decode(np.array([-1.0, 0.0, 1.0]), classes)
+        if said.shape != (3,) or (said.dtype.kind == "f" and not np.isfinite(said).all()):
+            raise ModelFileError(f"{saved.path}: the classes {classes} do not fit its loss")
+        return cls.here(given, (users, items), outcome, columns=columns, penalty=penalty, loss=loss, classes=classes)
+
+
+def with_unseen(fit: RatingFit, told: Sequence[Any]) -> RowsHere:
+    """The rows of a fit, and behind them those of ids that it has not seen, where their features say."""
+    both, ids = list(fit.rows), list(fit.kept.ids)
+    for side, given in enumerate(told):
+        if given is None:
+            continue
+        known = need(fit.known[side], side, f"{SIDES[side]}_features")
+        new = known.features.encode(given)
+        if new.ids is None:
+            raise ValueError(f"{SIDES[side]}_features must say whose they are: give a frame with ids, or a dict by id.")
+        new = new.outside(ids[side])
+        rows = fit.columns.rows(side, np.zeros((len(new), fit.columns.rank), both[side].dtype), fit.intercept)
+        start, stop = fit.columns.side(side, 1.0, False).columns(fit.columns.d)
+        rows[:, start:stop] = known.expected(new)
+        both[side] = np.concatenate([both[side], rows])
+        ids[side] = ids[side].extend(new.ids.ids) if new.ids is not None else ids[side]
+    return RowsHere((both[0], both[1]), replace(fit.table, ids=(ids[0], ids[1])))
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from halfstep.data.names import Names, labels_of
 from halfstep.engine.local import thread_count
 from halfstep.errors import check_number, require
 from halfstep.models.answers import Ranking
+from halfstep.models.rules import ItemRules, Limit
 
 _BLOCK = 16384  # users at a time when a file is written
 
@@ -77,6 +78,30 @@ class FactorScorer:
         return np.asarray(unit @ unit.T)
 
 
+@dataclass(frozen=True, eq=False)
+class PopularScorer:
+    """For people of whom nothing is known: an item scores the share (items,) of users who have it.
+
+    kin : says how alike items are.
+    """
+
+    n_rows: int
+    share: NDArray[Any]
+    kin: Scorer
+    n_threads: int | None = None
+
+    @classmethod
+    def of(cls, n_rows: int, fit: Catalogue, kin: Scorer) -> PopularScorer:
+        return cls(n_rows, np.bincount(fit.cells.indices, minlength=len(fit.items)) / max(len(fit.users), 1), kin)
+
+    def best(self, k: int, seen: Any, allowed: NDArray[np.int64] | None) -> Best:
+        left = np.ones((self.n_rows, 1))
+        return FactorScorer(left, self.share[:, None], self.share[:, None], self.n_threads).best(k, seen, allowed)
+
+    def alike(self, items: NDArray[Any]) -> NDArray[Any]:
+        return self.kin.alike(items)
+
+
 def best_items(
     fit: Catalogue,
     scorer: Scorer,
@@ -86,19 +111,33 @@ def best_items(
     candidates: Iterable[Any] | None = None,
     exclude: Iterable[Any] = (),
     diversity: float = 0.0,
+    rules: ItemRules | None = None,
 ) -> Ranking:
-    """The best n items for the rows of a scorer; cells of `seen` are left out."""
+    """The best n items for the rows of a scorer; cells of `seen` are left out. No wider than there are items."""
     check_number("n", n, at_least=1, whole=True)
+    n = min(int(n), max(len(fit.items), 1))
     if not 0.0 <= diversity <= 1.0:
         raise ValueError(f"diversity={diversity!r} must lie between 0 (by score) and 1.")
-    allowed = None if candidates is None else np.unique(fit.names[1].positions(candidates))
-    banned = fit.names[1].positions(exclude)
+    if rules is not None and not isinstance(rules, ItemRules):
+        raise TypeError(f"rules is a {type(rules).__name__}; give ItemRules(table, where=..., at_most=...).")
+    names, most = fit.names[1], max(len(fit.items), 1)
+    allowed = None if candidates is None else np.unique(names.positions(candidates))
+    meets = None if rules is None else rules.allowed(names)
+    if meets is not None:
+        allowed = meets if allowed is None else np.intersect1d(allowed, meets)
+    banned = names.positions(exclude)
     if len(banned):
         allowed = np.setdiff1d(np.arange(len(fit.items)) if allowed is None else allowed, banned)
-    depth = min(int(n) if diversity == 0 else max(10 * n, 100), max(len(fit.items), 1))
-    places, scores = scorer.best(depth, seen, allowed)
-    if diversity > 0:
-        places, scores = _diverse(places, scores, scorer, n, diversity)
+    limits = [] if rules is None else rules.limits(names)
+    depth = min(n if diversity == 0 and not limits else max(10 * n, 100), most)
+    places, scores = pool = scorer.best(depth, seen, allowed)
+    if diversity > 0 or limits:
+        places, scores = _picked(pool, scorer, n, diversity, limits)
+        # what a limit refused makes room for items further down
+        while limits and depth < most and ((places[:, -1] < 0) & (pool[0][:, -1] >= 0)).any():
+            depth = min(4 * depth, most)
+            pool = scorer.best(depth, seen, allowed)
+            places, scores = _picked(pool, scorer, n, diversity, limits)
     if places.shape[1] < n:
         wide = ((0, 0), (0, n - places.shape[1]))
         places = np.pad(places, wide, constant_values=-1)
@@ -197,24 +236,33 @@ def unit_rows(factors: NDArray[Any]) -> NDArray[Any]:
     return unit
 
 
-def _diverse(places: NDArray[np.int32], scores: NDArray[Any], scorer: Scorer, n: int, diversity: float) -> Best:
-    """Maximal marginal relevance: greedily the largest (1-diversity) * score - diversity * similarity to the chosen."""
+def _picked(pool: Best, scorer: Scorer, n: int, diversity: float, limits: list[Limit]) -> Best:
+    """n of a pool, greedily the largest (1-diversity) * score - diversity * similarity to the chosen (maximal marginal
+    relevance), no more of a group than its limit."""
+    places, scores = pool
     out_places = np.full((len(places), n), -1, places.dtype)
     out_scores = np.full((len(places), n), np.nan, scores.dtype)
     for r, (row, score) in enumerate(zip(places, scores, strict=True)):
-        pool = row[row >= 0]
-        if not len(pool):
+        items = row[row >= 0]
+        if not len(items):
             continue
-        value = score[: len(pool)]
+        value = score[: len(items)]
         spread = float(value.max() - value.min()) or 1.0
         relevance = (value - value.min()) / spread  # on the scale of a cosine
-        alike = scorer.alike(pool)
-        nearest = np.full(len(pool), -1.0)
-        free = np.ones(len(pool), bool)
-        for k in range(min(n, len(pool))):
+        alike = scorer.alike(items) if diversity > 0 else None
+        nearest = np.full(len(items), -1.0)
+        free = np.ones(len(items), bool)
+        for k in range(n):
+            if not free.any():
+                break
             gain = (1 - diversity) * relevance - diversity * (nearest if k else 0.0)
             pick = int(np.argmax(np.where(free, gain, -np.inf)))
             free[pick] = False
-            out_places[r, k], out_scores[r, k] = pool[pick], value[pick]
-            nearest = np.maximum(nearest, alike[pick])
+            out_places[r, k], out_scores[r, k] = items[pick], value[pick]
+            if alike is not None:
+                nearest = np.maximum(nearest, alike[pick])
+            for limit in limits:
+                group = limit.codes[items]
+                if group[pick] >= 0 and (limit.codes[out_places[r, : k + 1]] == group[pick]).sum() >= limit.most:
+                    free &= group != group[pick]
     return out_places, out_scores

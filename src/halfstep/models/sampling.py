@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,19 @@ from tqdm.auto import tqdm
 from halfstep.core.arrays import Floats
 from halfstep.core.cells import Observations
 from halfstep.core.draw import Columns, Draw, Sampler, draw_rows, generator
-from halfstep.core.drawn_cells import Cells, Chance, Gaussian, Likelihood, Ordered, Prior, Student
+from halfstep.core.drawn_cells import Cells, CellsAnywhere, Chance, Prior
+from halfstep.core.drawn_features import DrawnWeights
+from halfstep.core.drawn_rows import Stretch
 from halfstep.core.initial import random_rows
+from halfstep.core.likelihoods import Gaussian, Likelihood, Ordered, Student
 from halfstep.core.loop import Record
 from halfstep.core.mixing import effective_size, split_r_hat
+from halfstep.data.features import Features
 from halfstep.data.sweeps import SweepFile, digest_of
-from halfstep.data.table import CellsHere
+from halfstep.engine.drawing import CellsToDraw, cells_in_units
 from halfstep.models.drawn import DrawnFit, Pairs, with_ends
 from halfstep.models.keeping import Kept, Watched
+from halfstep.models.known import SIDES, digest_of_features
 from halfstep.models.ratings import RatingColumns
 
 LIKELIHOODS = ("gaussian", "student", "probit", "ordinal")
@@ -31,6 +37,7 @@ MOST_CLASSES = 100
 PROBES = 200  # cells whose scores are followed from draw to draw
 START = 0.25  # standard deviation of factors at the start, in units of y
 DAMPING, PASSES = 4.0, 6  # biases at the start: cells that their prior is worth, and how often they are solved in turn
+NU = 4.0  # where degrees of freedom start that are drawn
 INNER = 6  # sweeps over a new row with its noise, for each kept draw
 NEW = 1 << 31  # the sweeps of new rows are numbered from here on, so that they share no random number with the fit
 
@@ -44,7 +51,7 @@ class Plan:
     n_burn: int
     keep: int
     likelihood: str
-    nu: float
+    nu: float | None
     seed: int
     n_threads: int
 
@@ -55,19 +62,22 @@ class Plan:
         count = min(self.keep, after)
         return self.n_sweeps - 1 - (np.arange(count)[::-1] * after) // count
 
-    def mark(self, given: CellsHere) -> dict[str, str]:
+    def mark(self, given: CellsToDraw, features: Sequence[Features | None]) -> dict[str, str]:
         """Which fit this is, for its checkpoints."""
+        told = {
+            f"{name}_features": digest_of_features(each)
+            for name, each in zip(SIDES, features, strict=True)
+            if each is not None
+        }
         parameters = [self.rank, self.n_sweeps, self.n_burn, self.keep, self.likelihood, self.nu, self.seed]
-        cells = given.cells
-        values = [np.asarray(v) for v in (cells.indptr, cells.indices, cells.targets, cells.weights)]
-        return {"data": digest_of(*values), "parameters": digest_of(*parameters)}
+        return {"data": given.digest(), "parameters": digest_of(*parameters)} | told
 
 
 @dataclass(frozen=True)
 class Task:
     """Cells in units of the sampler, their law, and how to come back to y."""
 
-    cells: Cells
+    cells: CellsAnywhere
     likelihood: Likelihood
     unit: tuple[float, float]
     bounds: tuple[float, float]
@@ -75,7 +85,7 @@ class Task:
 
     @property
     def cuts(self) -> Floats:
-        return self.likelihood.cuts if isinstance(self.likelihood, Ordered) else np.empty(0)
+        return self.likelihood.cuts
 
 
 def sampler_columns(columns: RatingColumns) -> Columns:
@@ -83,46 +93,54 @@ def sampler_columns(columns: RatingColumns) -> Columns:
     return Columns(((start, d), (start - 1, d - 1)), (d - 1, start - 1), 0)
 
 
-def start_state(cells: Cells, columns: RatingColumns, seed: int) -> Draw:
+def start_state(cells: CellsAnywhere, columns: RatingColumns, seed: int, n_threads: int) -> Draw:
     """Damped biases about the mean of the targets, which the intercept takes, and small random factors."""
-    sizes, places = cells.sides[0].shape, cells.places
-    targets = cells.targets[0].astype(np.float64)
-    given = np.ones(len(targets)) if cells.given is None else cells.given[0].astype(np.float64)
-    constant = float(np.average(targets, weights=given))
+    sizes = cells.shape
+    counts, sums = cells.row_sums(0, np.zeros(sizes[1]))
+    constant = float(sums.sum() / counts.sum())
     biases = [np.zeros(sizes[0]), np.zeros(sizes[1])]
     for _ in range(PASSES):
         for side in (1, 0):
-            rest = given * (targets - constant - biases[1 - side][places[1 - side]])
-            counts = np.bincount(places[side], given, sizes[side])
-            biases[side] = np.bincount(places[side], rest, sizes[side]) / (counts + DAMPING)
+            counts, rest = cells.row_sums(side, constant + biases[1 - side])
+            biases[side] = rest / (counts + DAMPING)
     rows = []
     for side, count in enumerate(sizes):
-        factors = random_rows(seed, side, 0, count, columns.rank, np.float32) * np.float32(START)
-        rows.append(columns.rows(side, factors, constant))
+        rows.append(columns.rows(side, np.zeros((count, columns.rank), np.float32), constant))
         place = columns.bias(side)
         assert place is not None
         rows[-1][:, place[0]] = biases[side]
-    residual = targets - constant - biases[0][places[0]] - biases[1][places[1]]
-    alpha = 1 / max(float(np.average(residual**2, weights=given)), 1e-6)
+    still = Stretch(0, np.arange(0), np.zeros(0, np.float32))
+    squares = cells.residual(rows[0], rows[1], still, False, n_threads).squares.sum()
+    floor = 2 / max(
+        cells.total, 2.0
+    )  # a chain that starts far above what the prior of the noise allows is lost at once
+    alpha = 1 / max(float(squares) / cells.total, floor)
+    for side, count in enumerate(sizes):
+        rows[side][:, columns.factors] = random_rows(seed, side, 0, count, columns.rank, np.float32) * np.float32(START)
     f = columns.rank + 1
     return Draw(rows, [np.zeros(f), np.zeros(f)], [np.full(f, START**-2), np.full(f, START**-2)], alpha)
 
 
 def sample(
-    given: CellsHere, plan: Plan, verbose: int, watched: Watched | None, file: SweepFile | None, resume: bool
+    given: CellsToDraw,
+    plan: Plan,
+    verbose: int,
+    watched: Watched | None,
+    file: SweepFile | None,
+    features: Sequence[Features | None] = (None, None),
 ) -> DrawnFit:
-    """The whole chain, from its start or from a checkpoint."""
+    """The whole chain, from its start or from a checkpoint. features : of the rows of both sides."""
     columns = RatingColumns(plan.rank, True, True)
-    task = in_units(given.cells, plan.likelihood, plan.nu, given.classes)
-    state = start_state(task.cells, columns, plan.seed)
+    task = task_of(given, plan.likelihood, plan.nu)
+    state = start_state(task.cells, columns, plan.seed, plan.n_threads)
+    state.told = [None if each is None else DrawnWeights.start(each.matrix, plan.rank + 1) for each in features]
     if plan.likelihood in CLASSES:
         state.alpha = 1.0
     sampler = Sampler(task.cells, sampler_columns(columns), task.likelihood, Prior(), plan.seed, plan.n_threads)
-    cells = np.unique(np.linspace(0, len(task.cells.order) - 1, PROBES).astype(np.int64))
-    probes = Pairs(*(places[cells] for places in task.cells.places))
-    kept = Kept.room(plan.kept, plan.n_sweeps - plan.n_burn, state, sampler.columns, task.cuts, probes)
+    probes = Pairs(*task.cells.some(PROBES))
+    kept = Kept.room(plan.kept, plan.n_sweeps - plan.n_burn, state, sampler.columns, task.likelihood, probes, features)
     history: list[Record] = []
-    saved = None if file is None else file.load(resume)
+    saved = None if file is None else file.load()
     if saved is not None:
         history = list(saved.meta["history"])
         _restore(saved.arrays, state, task, kept, watched)
@@ -138,20 +156,22 @@ def sample(
             "loss": loss,
             **({} if task.classes is not None else {"rmse": task.unit[1] * math.sqrt(loss)}),
             "alpha": state.alpha / task.unit[1] ** 2,
+            **({} if task.classes is not None else {"nu": task.likelihood.nu}),
             "intercept": task.unit[0] + task.unit[1] * float(state.rows[1][0, 0]),
         }
         if number >= plan.n_burn:
-            kept.count(number, state, task.cells.by_row, task.cuts)
+            kept.count(number, state, task.cells.by_row, task.likelihood)
         if watched is not None:
             record |= watched.look(state, sampler.columns, task, number >= plan.n_burn, plan.n_threads)
             bar.set_postfix_str(watched.said)
         history.append(record | {"seconds": time.perf_counter() - begun})
         if file is not None and (file.due(number + 1) or number + 1 == plan.n_sweeps):
             file.save(number + 1, _state_arrays(state, task, kept, watched), {"history": history})
+    task.cells.let_go()
     trace = np.array([record["loss"] for record in history[plan.n_burn :]])
     return DrawnFit(
         given.ids,
-        Observations(given.cells.shape, given.cells.indptr, given.cells.indices),
+        given.pattern(),
         columns,
         kept.rows[0],
         kept.rows[1],
@@ -159,14 +179,16 @@ def sample(
         kept.noise,
         kept.hyper,
         kept.cuts,
+        kept.nus,
         kept.shift,
         task.unit,
         task.bounds,
         plan.seed,
-        (plan.likelihood, plan.nu),
+        plan.likelihood,
         history,
         judge_chain(trace, kept.traces),
         task.classes,
+        kept.known,
     )
 
 
@@ -186,56 +208,55 @@ def judge_chain(loss: Floats, traces: Floats) -> dict[str, float]:
 
 def _state_arrays(state: Draw, task: Task, kept: Kept, watched: Watched | None) -> dict[str, NDArray[Any]]:
     """All that the next sweep needs; each array is changed in place by `_restore`."""
-    cells, arrays = task.cells, {"alpha": np.array([state.alpha]), "by_row": task.cells.by_row, "cuts": task.cuts}
+    arrays = {"alpha": np.array([state.alpha]), "nu": np.array([task.likelihood.nu]), "cuts": task.cuts}
+    arrays |= task.cells.arrays()
     for side in (0, 1):
         arrays |= {f"rows{side}": state.rows[side], f"mean{side}": state.mean[side]}
         arrays |= {f"precision{side}": state.precision[side]}
-    arrays["targets"] = cells.targets[0]
-    arrays["weights"] = np.empty(0, np.float32) if cells.weights is None else cells.weights[0]
+        told = state.told[side]
+        arrays |= {} if told is None else {f"{name}{side}": each for name, each in told.arrays().items()}
     arrays |= kept.arrays()
     return arrays if watched is None else arrays | watched.arrays()
 
 
 def _restore(arrays: dict[str, NDArray[Any]], state: Draw, task: Task, kept: Kept, watched: Watched | None) -> None:
-    cells = task.cells
-    state.alpha, cells.by_row = float(arrays["alpha"][0]), arrays["by_row"]
+    state.alpha = float(arrays["alpha"][0])
+    task.cells.restore(arrays)
     for side in (0, 1):
         state.rows[side], state.mean[side] = arrays[f"rows{side}"], arrays[f"mean{side}"]
         state.precision[side] = arrays[f"precision{side}"]
-    cells.targets = cells.turned(arrays["targets"])
-    if len(arrays["weights"]):
-        cells.weights = cells.turned(arrays["weights"])
-    if isinstance(task.likelihood, Ordered):
-        task.likelihood.cuts = arrays["cuts"]
+        told = state.told[side]
+        if told is not None:
+            told.restore({name: arrays[f"{name}{side}"] for name in told.arrays()})
+    task.likelihood.nu, task.likelihood.cuts = float(arrays["nu"][0]), arrays["cuts"]
     kept.restore(arrays)
     if watched is not None:
         watched.restore(arrays)
 
 
-def in_units(
-    observed: Observations,
-    likelihood: str,
-    nu: float,
-    classes: NDArray[Any] | None,
-    fit: DrawnFit | None = None,
-) -> Task:
+def task_of(given: CellsToDraw, likelihood: str, nu: float | None) -> Task:
     """Cells with mean 0 and variance 1, so that no prior knows the scale of y, and their law.
 
-    Classes become normals about 0, and a pair of weight w is repeated w times. `fit` is an earlier one whose units,
-    classes and cuts are used.
+    Classes become normals about 0, and a pair of weight w is repeated w times.
     """
+    if likelihood == "gaussian":
+        mean, spread, low, high = given.spread()
+        unit = mean, spread if spread > 1e-9 * abs(mean) else 1.0
+        return Task(given.in_units(unit), Gaussian(nu or NU, nu is None), unit, (low, high))
+    here = given.here(f"likelihood={likelihood!r}")
     if likelihood in CLASSES:
-        return _class_task(observed, likelihood, classes, fit)
-    t, w = (np.broadcast_to(np.asarray(v, np.float64), len(observed)) for v in (observed.targets, observed.weights))
-    if fit is None:
-        mean = float(np.average(t, weights=w))
-        spread = float(np.sqrt(np.average((t - mean) ** 2, weights=w)))
-        unit = mean, spread if spread > 1e-9 * max(abs(mean), 1.0) else 1.0
-    else:
-        unit = fit.unit
-    shape, places = observed.shape, (observed.indptr, observed.indices)
-    cells = Cells.of(Observations(shape, *places, (t - unit[0]) / unit[1], w))
-    return Task(cells, Student(nu) if likelihood == "student" else Gaussian(nu), unit, (float(t.min()), float(t.max())))
+        return _class_task(here.given.cells, likelihood, here.given.classes, None)
+    task = task_of(here, "gaussian", nu)
+    return replace(task, likelihood=Student(nu or NU, nu is None))
+
+
+def more_of(fit: DrawnFit, observed: Observations) -> tuple[Cells, Likelihood]:
+    """Cells of new rows in the units, classes and cuts of a fit, and their law."""
+    if fit.likelihood in CLASSES:
+        task = _class_task(observed, fit.likelihood, fit.classes, fit)
+        assert isinstance(task.cells, Cells)
+        return task.cells, task.likelihood
+    return cells_in_units(observed, fit.unit), Student() if fit.likelihood == "student" else Gaussian()
 
 
 def _class_task(observed: Observations, likelihood: str, labels: NDArray[Any] | None, fit: DrawnFit | None) -> Task:
@@ -281,16 +302,15 @@ def draw_new_users(fit: DrawnFit, given: Observations, n_threads: int) -> NDArra
     """Rows (K, n, d) of users who were not in the fit, one draw of each for every kept draw of the rest."""
     columns, n = sampler_columns(fit.columns), given.shape[0]
     drawn = np.empty((fit.n_draws, n, fit.columns.d), np.float32)
-    task = in_units(given, *fit.law, fit.classes, fit)
-    cells, law = task.cells, task.likelihood
+    cells, law = more_of(fit, given)
     for k in range(fit.n_draws):
         own = np.repeat(fit.average(0, k)[None], n, axis=0)
-        state = Draw([own, fit.items[k]], [*fit.hyper[:, 0, k]], [*fit.hyper[:, 1, k]], float(fit.alphas[k]))
+        precision = fit.hyper[:, 1, k] if fit.known[0] is None else [1 / fit.variance(0, k), fit.hyper[1, 1, k]]
+        state = Draw([own, fit.items[k]], [*fit.hyper[:, 0, k]], [*precision], float(fit.alphas[k]))
         cells.by_row, cells.weights = np.ones(n), None
+        law.nu, law.cuts = float(fit.nus[k]), fit.cuts[k]
         sampler = Sampler(cells, columns, law, Prior(), fit.seed, n_threads)
         for inner in range(INNER):
-            if isinstance(law, Ordered):
-                law.cuts = fit.cuts[k]
             chance = Chance(fit.seed, NEW + k * INNER + inner, generator(fit.seed, NEW + k * INNER + inner), n_threads)
             law.refresh(cells, sampler.residual(state, 0), state.alpha, chance)
             draw_rows(state, 0, columns, cells, chance)

@@ -5,8 +5,8 @@ Knows sessions of this machine and ranking metrics. The objective may still fall
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from halfstep.core.cells import Observations
 from halfstep.core.loop import Outcome, Record
 from halfstep.core.problem import Problem, Solver
 from halfstep.data.frames import is_frame
+from halfstep.data.sweeps import digest_of
 from halfstep.data.table import CellsHere, read_table
 from halfstep.engine.local import gram_matrix, solve_rows, thread_count
 from halfstep.errors import check_number
@@ -57,14 +58,24 @@ class SweepJudge:
         kept = HeldOut.of(sp.csr_array(given.cells.to_csr()), _over(validation, given), seed)
         return cls(kept, single(weighed.cells.take(kept.rows)), judged, int(patience), n_threads)
 
+    def digest(self) -> str:
+        """Which cells judge, and how."""
+        return digest_of(self.kept.rows, self.kept.seen.indices, str(self.metric), self.patience)
+
     def watch(self, session: Any) -> Watch:
         return Watch(self, session)
 
-    def value(self, items: NDArray[Any]) -> float:
-        """What rankings by these items are worth, users folded in exactly."""
+    def value(self, session: Any) -> float:
+        """What rankings by the items of a session are worth, users folded in exactly."""
+        items, mean = session.factors[1], session.problem.sides[0].mean
+        own, other = self.problem.sides
+        problem = replace(
+            self.problem, sides=(replace(own, prior=None if mean is None else mean[self.kept.rows]), other)
+        )
         left, threads = np.zeros((len(self.kept.rows), items.shape[1]), items.dtype), thread_count(self.n_threads)
-        gram = gram_matrix(items, threads) if self.problem.background > 0 else None
-        solve_rows(self.problem, 0, left, items, Solver("exact"), gram=gram, n_threads=threads)
+        weights = self.problem.sides[1].background
+        gram = gram_matrix(items, threads, weights) if self.problem.background > 0 else None
+        solve_rows(problem, 0, left, items, Solver("exact"), gram=gram, n_threads=threads)
         places, _ = top_k(left, items, min(self.metric.depth, len(items)), self.kept.seen, self.n_threads)
         return self.kept.value(self.metric, places)
 
@@ -77,24 +88,36 @@ class Watch:
     session: Any
     values: list[float] = field(default_factory=list)
     rows: list[NDArray[Any]] = field(default_factory=list)
+    problem: Problem | None = None
+    """As it was then, with what it has learned."""
 
     def measured(self, measure: Callable[[dict[str, float]], Record], sums: dict[str, float]) -> Record:
         """The record of a sweep, the metric in it."""
-        return measure(sums) | {str(self.judge.metric): self.judge.value(self.session.factors[1])}
+        return measure(sums) | {str(self.judge.metric): self.judge.value(self.session)}
 
     def stop(self, record: Record) -> bool:
         """Called after a sweep: remembers the best, and says whether the rest is not worth waiting for."""
         self.values.append(record[str(self.judge.metric)])
         best = int(np.argmax(self.values))
         if best == len(self.values) - 1:
-            self.rows = [rows.copy() for rows in self.session.factors]
+            self.rows, self.problem = self.session.snapshot(), self.session.problem
         return len(self.values) - 1 - best >= self.judge.patience
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        learned = {} if self.problem is None else self.problem.state()
+        return {"values": self.values, "users": self.rows[0], "items": self.rows[1], **learned}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take back what `state` gave."""
+        self.values, self.rows = list(state["values"]), [np.array(state[side]) for side in ("users", "items")]
+        self.problem = self.session.problem.restored(state)
 
     def best_sweep(self, engine: Any, solver: Solver, outcome: Outcome, measured: Callable[..., Record]) -> Any:
         """A session whose rows are those of the best sweep, users solved, and what the loop did; else as it ended."""
         if not self.rows or int(np.argmax(self.values)) == len(self.values) - 1:
             return self.session, outcome
-        session = engine.open(self.session.problem, self.rows, solver)
+        session = engine.open(self.problem, self.rows, solver)
         objective = measured(session, session.half_step(0, evaluate=True))["objective"]
         return session, Outcome(outcome.history, objective, outcome.converged, outcome.interrupted)
 
@@ -102,7 +125,11 @@ class Watch:
 def _over(validation: Any, given: CellsHere) -> Any:
     """Validation cells as CSR over the users and items of the fit."""
     if not is_frame(validation) and not hasattr(validation, "item_ids"):
+        if not sp.issparse(validation) and not isinstance(validation, np.ndarray):
+            raise TypeError(f"validation is a {type(validation).__name__}; give a matrix, `Interactions` or a frame.")
         cells = sp.csr_array(validation)
+        if not np.isfinite(cells.data).all():
+            raise ValueError("validation has NaN or infinite values; leave these cells out.")
         if cells.shape != given.cells.shape:
             raise ValueError(
                 f"validation has shape {cells.shape}; X has {given.cells.shape}. Give cells over the same users and "

@@ -2,74 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from functools import partial
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
 from halfstep.core import weighting as schemes
 from halfstep.core.fitted import FromFit
-from halfstep.core.initial import INITS, AtZero, seed_from
+from halfstep.core.initial import INITS, AtZero, seed_from, widened
 from halfstep.core.loop import Callback, Record, Session, measure
 from halfstep.core.problem import METHODS
+from halfstep.data.features import Features
 from halfstep.data.files import Saved
-from halfstep.data.ids import Index
 from halfstep.data.table import CellsHere, from_saved, merge, read_table, to_arrays
 from halfstep.engine import LocalEngine, Outcome, Solver
-from halfstep.engine.protocol import Engine, KeptSide
+from halfstep.engine.protocol import Engine
 from halfstep.errors import check_number, one_of
-from halfstep.figures.shown import ShownRecommender
-from halfstep.metrics import ndcg_at_k
 from halfstep.models.answers import Explanation, Ranking
-from halfstep.models.factor import FactorModel
-from halfstep.models.fold_in import average_of, explained, somebody_with
-from halfstep.models.held_out import keep_some
+from halfstep.models.feature_strength import both_strengths, learned_strengths
+from halfstep.models.implicit_answers import ImplicitModel
+from halfstep.models.known import SIDES, digest_of_features, from_file, grown_known, held, known_of, read_both
 from halfstep.models.memory import estimate_memory
 from halfstep.models.more import grown, solve_touched, touched
-from halfstep.models.recommend import top_k
 from halfstep.models.stopping import SweepJudge
-from halfstep.models.strength import ImplicitFit, Strength
+from halfstep.models.strength import ImplicitFit, Strength, powers_of
 
 __all__ = ["WALS", "Explanation", "Ranking"]
 
 
 @dataclass(eq=False, repr=False)
-class WALS(ShownRecommender, FactorModel[ImplicitFit]):
+class WALS(ImplicitModel):
     """Weighted alternating least squares for implicit feedback; users x items.
 
     Minimises, over user factors u_i and item factors v_j of length `rank`,
 
-        sum_obs w_ij (1 - u_i.v_j)^2  +  background * sum_unobserved (u_i.v_j)^2
+        sum_obs w_ij (1 - u_i.v_j)^2  +  background * sum_unobserved a_i c_j (u_i.v_j)^2
             +  sum_i lam_i |u_i|^2  +  sum_j lam_j |v_j|^2
 
-    where w_ij is the weight given for an observed cell (1 for plain pairs), or what `weighting` makes of it. Every
-    half-step solves its side exactly.
+    and, where `fit` is given features f_i of users, over weights W too, (|u_i - W'f_i|^2 + |u_i|^2) / 2 standing for
+    |u_i|^2 and eta |W|^2 being added, with eta = feature_reg * mean_i lam_i |f_i|^2 / 2; items likewise. Every row has
+    a constant 1 among its features. Here w_ij is the weight given for an observed cell (1 for plain pairs), or what
+    `weighting` and `weight_power` make of it; a_i and c_j are 1 unless `background_power` says otherwise. Every
+    half-step solves its side exactly, and weights of features are solved before it.
 
     Parameters
     ----------
-    rank : length of the factors; None is 128, and at most half of the smaller side.
-    background : weight of every unobserved cell, >= 0; None is 0.02.
+    rank : length of the factors; None is 1.5 times the root of the number of cells in steps of 32, from 128 to 512
+        (less where a sweep would take more than 4e11 products), and at most the smaller side.
+    background : weight of every unobserved cell, >= 0; None is 0.03 of the mean weight of observed cells.
     reg, reg_scaling : lam of a row is reg ("constant"), reg * n_i ("count"), or reg * (n_i + background * N)^nu for a
-        number nu; n_i is the row's number of observed cells and N the size of the other side. None for reg is 0.4 over
-        the mean number of cells of a user, held between 0.003 and 0.05; docs/wals.md has the table behind these rules.
+        number nu; n_i is the row's number of observed cells and N the size of the other side (unless both reg and
+        background are given, N counts background over the mean weight). None for reg is the mean weight times
+        4500 / (cells * mean cells of a user), held between 0.0015 and 0.05. So a fit does not depend on the unit of
+        weights; docs/wals.md has the tables behind these rules.
     loss : what an observed cell costs in place of (1 - z)^2: a name or object of `halfstep.losses`, for a target of 1.
     weighting : what becomes of the weights that were given: "none", "log", "sqrt", "binary", "tfidf", "bm25",
         "popularity", a function of an array of values, or an object of `halfstep.weighting`, which has the formulas.
         New users are weighed by the counts of the fit.
+    dislikes : whether weights may be below 0: such a cell has the target 0 and weighs |w|, so it says more than an
+        unobserved one. It counts as seen, and what cancels out in a sum is unobserved.
+    background_power, weight_power : a number p, the power of item counts, or a pair (of user counts, of item counts):
+        c_j = (n_j / mean n_j)^p, a_i likewise; observed weights times the same with `weight_power`. A background that
+        grows with an item's count keeps popular items back, a weight that falls with it lets rare ones in.
+    feature_reg : how strongly weights of features are held, > 0, relative to what holds rows: one number, or two
+        (users, items). Large, and features count for nothing. None learns it from the data: of seven values between
+        0.03 and 30 the one under which rows that are left out, and put where their features say, rank best.
     max_iter, tol : at most so many sweeps; stop when the objective falls by less than tol of itself.
     solver : "exact" (the cheaper of primal and dual, row by row), "cholesky", "dual", "cg" (stopped by residual) or
         "subspace" (blocks of columns in turn, for ranks of 256 and more).
     init : "scaled" N(0, 0.1/sqrt(rank)), "normal" N(0, 0.1), or "svd".
     n_init : restarts from other random starts; the fit with the lowest objective is kept.
-    warm_start : continue from the present factors when `fit` is called again with the same users and items.
+    warm_start : continue from the present factors when `fit` is called again with the same users and items; a larger
+        rank adds columns at random.
     dtype : "float32" or "float64".
     n_threads : None for all cores. The result has the same bits for any number.
     random_state : seed of the start.
     max_seconds : no sweep is begun after that long.
     callbacks : called with the record of every sweep; a true answer stops the fit.
+    checkpoint, every, resume : a file that the fit writes itself to every so many sweeps, or seconds ("60s"); one that
+        was lost goes on with resume=True, to the bits of one that was not. Needs an int as `random_state`; further
+        parts, such as restarts, are kept beside it. docs/checkpoints.md.
     engine : where half-steps run; None is this machine, `halfstep.engine.spark.SparkEngine` a cluster.
     verbose : 0 quiet (a bar appears on long fits at a terminal), 1 bar, 2 a line for each sweep.
 
@@ -90,7 +105,11 @@ class WALS(ShownRecommender, FactorModel[ImplicitFit]):
     _: KW_ONLY
     loss: Any = "squared"
     weighting: Any = "none"
-    max_iter: int = 15
+    dislikes: bool = False
+    background_power: float | tuple[float, float] = 0.0
+    weight_power: float | tuple[float, float] = 0.0
+    feature_reg: float | tuple[float, float] | None = None
+    max_iter: int = 8
     tol: float = 1e-4
     solver: str = "exact"
     init: str = "scaled"
@@ -101,6 +120,9 @@ class WALS(ShownRecommender, FactorModel[ImplicitFit]):
     random_state: Any = None
     max_seconds: float | None = None
     callbacks: Sequence[Callback] = ()
+    checkpoint: str | os.PathLike[str] | None = None
+    every: int | str = 1
+    resume: bool = False
     engine: Engine | None = None
     verbose: int = 0
 
@@ -109,7 +131,13 @@ class WALS(ShownRecommender, FactorModel[ImplicitFit]):
     reg_ = FromFit[float]("chosen.reg")
     _kind = "WALS"
     _tensors = ("user_factors", "item_factors")
-    _saved_table = staticmethod(from_saved)
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import TransformerTags
+
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags = TransformerTags(preserves_dtype=[])
+        return tags
 
     # ------------------------------------------------------------------ fitting
 
@@ -121,6 +149,8 @@ class WALS(ShownRecommender, FactorModel[ImplicitFit]):
         user: str | None = None,
         item: str | None = None,
         weight: str | None = None,
+        user_features: Any = None,
+        item_features: Any = None,
         validation: Any = None,
         metric: str = "ndcg@10",
         patience: int = 2,
@@ -133,6 +163,9 @@ class WALS(ShownRecommender, FactorModel[ImplicitFit]):
             `weight` name its columns; they are detected from common names when left out, and weights are 1 without
             such a column.
         y : ignored, for scikit-learn.
+        user_features, item_features : what is known of users and items beside their interactions: whatever
+            `halfstep.data.features.Features.of` takes, such as a frame with an id column. Ids without a row are known
+            by their interactions alone; rows of other ids are not used. For fits on this machine.
         validation : cells kept from X, over the same users and items (matrix, array or `Interactions`), or a frame of
             them by id. After every sweep up to 1,000 of their users are ranked for; the fit ends when `metric` has not
             risen for `patience` sweeps, and keeps the sweep at which it was best. `history_` has the metric.
@@ -144,24 +177,38 @@ class WALS(ShownRecommender, FactorModel[ImplicitFit]):
         self._check_parameters()
         engine, dtype = self._where(), self._number()
         columns = {"user": user, "item": item, "weight": weight}
-        given = engine.read(X, columns, dtype=dtype, splits=self._loss().is_quadratic)
+        given = engine.read(X, columns, dtype=dtype, splits=self._loss().is_quadratic, signed=self.dislikes)
         weighed = given.weighed(self._scheme(), None, dtype)
-        chosen = self._chosen(weighed.cells.shape, len(weighed.cells))
-        problem = chosen.problem(weighed.cells, self._loss())
+        chosen = self._chosen(weighed.cells)
+        counts = schemes.margins(given.cells) if chosen.counts_matter and isinstance(given, CellsHere) else None
+        features = read_both(given, user_features, item_features)
+        if any(each is not None for each in features):
+            chosen = replace(chosen, feature_reg=self._feature_reg(engine, weighed, chosen, counts, features))
+        problem = chosen.problem(weighed.cells, self._loss(), counts, features)
         judge = None
         if validation is not None:
-            single = partial(chosen.single, loss=self._loss())
+            single = partial(chosen.single, loss=self._loss(), margins=counts)
             seed = seed_from(self.random_state)
             judge = SweepJudge.of(given, weighed, validation, metric, patience, single, seed, self.n_threads)
         best: tuple[Outcome, Session] | None = None
-        for start, order in self._starts(engine, weighed, chosen.rank):
+        file = self._sweep_file()
+        mark = {} if judge is None else {"validation": judge.digest()}
+        mark |= {name: digest_of_features(told) for name, told in zip(SIDES, features, strict=True) if told is not None}
+        for number, (start, order) in enumerate(self._starts(engine, weighed, chosen.rank)):
             session = engine.open(problem, start, Solver(self.solver))
             stops: tuple[Callback, ...] = ()
-            measured = partial(_measured, session)
+            measured, watched = partial(_measured, session), []
             if judge is not None:
                 watch = judge.watch(session)
-                stops, measured = (watch.stop,), partial(watch.measured, measured)
-            outcome = self._alternate(session, measured, also=stops, order=order, keep_on_interrupt=keep_on_interrupt)
+                stops, measured, watched = (watch.stop,), partial(watch.measured, measured), [watch]
+            outcome = self._alternate(
+                session,
+                measured,
+                also=stops,
+                file=self._kept_loop(file, number, session, *watched, **mark),
+                order=order,
+                keep_on_interrupt=keep_on_interrupt,
+            )
             if judge is not None:
                 session, outcome = watch.best_sweep(engine, Solver(self.solver), outcome, _measured)
             if best is None or outcome.objective < best[0].objective:
@@ -169,11 +216,21 @@ class WALS(ShownRecommender, FactorModel[ImplicitFit]):
             if outcome.interrupted:
                 break
         assert best is not None
-        self.fitted_ = ImplicitFit(engine.keep(given, best[1]), best[0], chosen)
+        outcome, session = best
+        known = known_of(features, session.problem, dtype)
+        self.fitted_ = ImplicitFit(engine.keep(given, session), outcome, chosen, known=known)
         return self
 
     def partial_fit(
-        self, X: Any, y: Any = None, *, user: str | None = None, item: str | None = None, weight: str | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        user: str | None = None,
+        item: str | None = None,
+        weight: str | None = None,
+        user_features: Any = None,
+        item_features: Any = None,
     ) -> Self:
         """Take in new interactions, new users and new items without a whole refit.
 
@@ -181,114 +238,27 @@ class WALS(ShownRecommender, FactorModel[ImplicitFit]):
         items that occur in X are solved exactly against everything else, twice, users last. All other rows stay as they
         are. New ids are appended, so old positions keep their meaning. For an input without ids (a sparse matrix), rows
         and columns continue the old numbering and X must be at least as large as what was fitted.
+
+        user_features, item_features : of new users and items, or other ones of those that are known; for models that
+            were fitted with them. Their weights stay as they are.
         """
+        told = {"user_features": user_features, "item_features": item_features}
         if not hasattr(self, "fitted_"):
-            return self.fit(X, user=user, item=item, weight=weight)
+            return self.fit(X, user=user, item=item, weight=weight, **told)
         self._check_parameters()
-        fit, dtype = self.fitted_, self._number()
-        new = read_table(X, user=user, item=item, weight=weight, dtype=dtype)
+        fit, dtype = self._fit(), self._number()
+        new = read_table(X, user=user, item=item, weight=weight, dtype=dtype, signed=self.dislikes)
         table = merge(fit.table, new, dtype)
         rows = grown(fit.rows, table.cells.shape, AtZero(fit.chosen.rank, dtype))
-        problem = fit.chosen.problem(self._scheme().apply(table.cells, None, dtype), self._loss())
+        counts = schemes.margins(table.cells) if fit.chosen.counts_matter else None
+        known = grown_known(fit.known, tuple(told.values()), table.ids)
+        problem = held(fit.chosen.problem(self._scheme().apply(table.cells, None, dtype), self._loss(), counts), known)
         solve_touched(problem, rows, touched(table, new), Solver("exact"), self.n_threads)
         session = LocalEngine(self.n_threads).open(problem, rows, Solver("exact"))
         objective = measure(session, session.evaluate())["objective"]
         outcome = Outcome(self.history_, objective, self.converged_)
-        self.fitted_ = ImplicitFit.here(table, (rows[0], rows[1]), outcome, chosen=fit.chosen)
+        self.fitted_ = ImplicitFit.here(table, (rows[0], rows[1]), outcome, chosen=fit.chosen, known=known)
         return self
-
-    # ------------------------------------------------------------------ somebody new
-
-    def transform(self, X: Any) -> Any:
-        """Factors of new users from their interactions, (rows, rank): the exact row problem against the fitted items.
-
-        X : sparse matrix or array of weights over the fitted items, in their order. After a fit by `SparkEngine`: a
-            Spark DataFrame like that of the fit; the answer is a DataFrame (user, factors).
-        """
-        fit = self._fit()
-        return self._folded(self._weighed(fit.kept.read(X, dtype=self._number()))).whole()
-
-    def recommend_for(
-        self,
-        items: Iterable[Any],
-        n: int = 10,
-        *,
-        weights: Sequence[float] | None = None,
-        how: str = "fold_in",
-        candidates: Iterable[Any] | None = None,
-        exclude: Iterable[Any] = (),
-        diversity: float = 0.0,
-    ) -> Ranking:
-        """The best `n` items for somebody new who has `items` (ids, or labels where the model has them).
-
-        how : "fold_in" solves the row problem exactly; "average" scores by the mean of the item vectors.
-        """
-        fit = self._fit()
-        one_of("how", how, ("fold_in", "average"))
-        given = somebody_with(fit, items, weights, self._number())
-        weighed = self._weighed(given)
-        average = how == "average"
-        row = average_of(fit, weighed.cells, self._number()) if average else self._folded(weighed).whole()
-        seen = given.cells.to_csr()
-        return self._best(row, seen, n, candidates=candidates, exclude=exclude, diversity=diversity).first()
-
-    def explain(self, user: Any = None, item: Any = None, *, items: Iterable[Any] | None = None) -> Explanation:
-        """What each item the user has contributes to the score of `item`, largest first; the parts sum to the score.
-
-        For somebody new give `items` instead of `user`. With A the row's matrix, item k contributes
-        w_k v_item' A^-1 v_k, since the user's vector is A^-1 sum_k w_k v_k. Squared loss only.
-        """
-        fit = self._fit()
-        if not self._loss().is_quadratic:
-            raise ValueError(f"explain needs loss='squared'; this model has loss={self.loss!r}.")
-        if item is None or (user is None) == (items is None):
-            raise ValueError("explain needs `item` and either `user` (an id) or `items` (what somebody new has).")
-        given = (
-            CellsHere(fit.cells.take(self.user_positions([user])), (Index.range(1), fit.items))
-            if items is None
-            else somebody_with(fit, items, None, self._number())
-        )
-        cells = self._weighed(given).cells
-        penalty = float(np.ravel(fit.chosen.side(cells).penalty)[0])
-        return explained(fit, cells, int(self.item_positions([item])[0]), penalty, fit.chosen.background)
-
-    def score_rows(self, seen: Any, rows: NDArray[Any] | None = None) -> NDArray[Any]:
-        """(len, n_items) scores of all items; seen items are not masked. Dense: pass a block of rows at a time.
-
-        rows : training rows whose fitted factors are used; None folds the rows of `seen` in.
-        """
-        fit = self._fit()
-        left = self.transform(seen) if rows is None else fit.rows[0][rows]
-        return np.asarray(left @ fit.rows[1].T)
-
-    def rank_items(self, seen: Any, n: int, rows: NDArray[Any] | None = None) -> NDArray[np.int32]:
-        """Item positions (len, n), best first, padded with -1, cells of `seen` left out.
-
-        rows : training rows whose fitted factors are used; None folds the rows of `seen` in.
-        """
-        fit = self._fit()
-        left = self.transform(seen) if rows is None else fit.rows[0][rows]
-        places, _ = top_k(left, fit.rows[1], min(n, len(fit.items)), seen, self.n_threads)
-        return np.pad(places, ((0, 0), (0, n - places.shape[1])), constant_values=-1)
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean NDCG@10 of what users have beyond what the model knows of them.
-
-        X : held-out cells of the fitted users (as many rows as the fit, none of its cells), ranked among what the users
-            do not have; or rows of new users over the same items, as scikit-learn's cross-validation gives them: four
-            fifths of each row with three cells or more are folded in, and the rest is ranked.
-        """
-        fit = self._fit()
-        given = fit.kept.read(X, dtype=self._number()).cells.to_csr()
-        if not given.nnz:
-            raise ValueError("X holds no cell; score needs at least one that was held out.")
-        ours = given.shape[0] == len(fit.users) and not given.multiply(fit.cells.to_csr() > 0).nnz
-        known, held_out = (None, given) if ours else keep_some(given, 0)
-        rows = np.flatnonzero(np.diff(held_out.indptr))
-        if not len(rows):
-            raise ValueError("no row of X has three cells; new users need some to be known by and some to be found.")
-        ranked = self.rank_items(self.seen(rows), 10, rows) if known is None else self.rank_items(known[rows], 10)
-        return float(np.mean(ndcg_at_k(ranked, held_out[rows], 10)))
 
     estimate_memory = staticmethod(estimate_memory)
 
@@ -297,67 +267,85 @@ class WALS(ShownRecommender, FactorModel[ImplicitFit]):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("n_init", self.n_init, at_least=1, whole=True)
+        if self.feature_reg is not None:
+            both_strengths(self.feature_reg)
         for name in ("background", "reg"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), at_least=0)
         if not isinstance(self.reg_scaling, str):
             check_number("reg_scaling", self.reg_scaling)
+        for name in ("background_power", "weight_power"):
+            powers_of(name, getattr(self, name))
         one_of("solver", self.solver, METHODS)
         one_of("init", self.init, INITS)
+        if self.dislikes and not self._loss().is_quadratic:
+            raise ValueError(f"dislikes=True needs loss='squared'; this model has loss={self.loss!r}.")
         self._scheme()
 
     def _scheme(self) -> schemes.Weighting:
-        return schemes.get(self.weighting)
+        users, items = powers_of("weight_power", self.weight_power)
+        scheme = schemes.get(self.weighting)
+        scheme = schemes.InTurn(scheme, schemes.CountPower(items, users)) if users or items else scheme
+        return schemes.Signed(scheme) if self.dislikes else scheme
 
-    def _weighed(self, given: Any) -> Any:
-        """Cells of rows that come after the fit, weighed as they would have been in it."""
-        scheme = self._scheme()
-        return given.weighed(scheme, self._fit().margins if scheme.needs_margins else None, self._number())
+    def _chosen(self, cells: Any) -> Strength:
+        """What was given, the rest from sizes, counts and the mean weight."""
+        size = (cells.shape, len(cells), cells.total_weight)
+        powers = powers_of("background_power", self.background_power)
+        return Strength.given(*size, self.rank, self.background, self.reg, self.reg_scaling, powers)
 
-    def _chosen(self, shape: tuple[int, int], n_cells: int) -> Strength:
-        """What was given, the rest from sizes and counts."""
-        return Strength.given(shape, n_cells, self.rank, self.background, self.reg, self.reg_scaling)
+    def _feature_reg(
+        self, engine: Engine, given: Any, chosen: Strength, counts: Any, features: Sequence[Features | None]
+    ) -> tuple[float, float]:
+        """How strongly weights of features are held on both sides: as given, or learned."""
+        if self.feature_reg is not None:
+            return both_strengths(self.feature_reg)
+        plain = chosen.problem(given.cells, self._loss(), counts)
+        (start, order), *_ = engine.starts(given.cells, chosen.rank, "scaled", [0], self._number())
+        return learned_strengths(engine, plain, start, order, features)
 
     def _starts(self, engine: Engine, given: Any, rank: int) -> Iterator[tuple[Any, tuple[int, int]]]:
         """Where factors start and the order of half-steps, for each of `n_init` fits."""
-        dtype = self._number()
+        dtype, seed = self._number(), seed_from(self.random_state)
+        if self.warm_start and self.checkpoint is not None:
+            raise ValueError("warm_start=True does not go with checkpoint: a resumed fit has no fit before it.")
         if self.warm_start:
             fit: ImplicitFit | None = getattr(self, "fitted_", None)
             warm = engine.warm(None if fit is None else fit.kept, dtype)
             if fit is not None and warm is not None:
-                if fit.kept.ids != given.ids or warm[0].shape[1] != rank:
+                if fit.kept.ids != given.ids or warm[0].shape[1] > rank:
                     raise ValueError(
-                        "warm_start=True needs the users, items and rank of the previous fit; use partial_fit."
+                        "warm_start=True needs the users, items and rank of the previous fit, or a larger rank; "
+                        "use partial_fit."
                     )
-                yield from ((engine.warm(fit.kept, dtype), (1, 0)) for _ in range(self.n_init))
+                for number in range(self.n_init):
+                    rows = [widened(one.copy(), rank, side, seed + number) for side, one in enumerate(warm)]
+                    yield rows, (1, 0)
                 return
-        seed = seed_from(self.random_state)
         yield from engine.starts(given.cells, rank, self.init, range(seed, seed + self.n_init), dtype)
-
-    def _folded(self, given: Any) -> KeptSide:
-        """New users, solved against the fitted items."""
-        fit = self._fit()
-        start = AtZero(fit.chosen.rank, self._number())
-        problem = fit.chosen.single(given.cells, self._loss())
-        return fit.kept.fold_in(given, problem, start, Solver("exact"), self.n_threads)
 
     # ------------------------------------------------------------------ files
 
     def _kept_objects(self) -> dict[str, Any]:
         named = isinstance(self.weighting, str)
-        return super()._kept_objects() | {"weighting": self.weighting if named else self._scheme()}
+        return super()._kept_objects() | {"weighting": self.weighting if named else schemes.get(self.weighting)}
+
+    @staticmethod
+    def _saved_table(saved: Saved) -> CellsHere:
+        return from_saved(saved, signed=bool(saved.params.get("dislikes")))
 
     def _cells_to_save(self) -> dict[str, NDArray[Any]]:
-        return to_arrays(self.fitted_.table, self._number())
+        return to_arrays(self._fit().table, self._number())
 
     def _meta(self) -> dict[str, Any]:
-        return super()._meta() | {"chosen": asdict(self.fitted_.chosen)}
+        return super()._meta() | {"chosen": asdict(self._fit().chosen)}
 
     def _saved_fit(self, saved: Saved, given: CellsHere, outcome: Outcome) -> ImplicitFit:
         cells = given.cells
         kept = saved.meta.get("chosen")  # files of the first edition say it among the parameters
-        chosen = Strength(**kept) if kept else self._chosen(cells.shape, len(cells))
-        return ImplicitFit.here(given, self._saved_rows(saved, given, chosen.rank), outcome, chosen=chosen)
+        chosen = Strength.kept(kept) if kept else self._chosen(cells)
+        rows, known = self._saved_rows(saved, given, chosen.rank), from_file(saved, given.ids, chosen.rank)
+        return ImplicitFit.here(given, rows, outcome, chosen=chosen, known=known)
 
 
 def _measured(session: Session, sums: dict[str, float]) -> Record:

@@ -1,0 +1,220 @@
+"""What people ask of a fit of implicit feedback: newcomers, what has no interactions yet, reasons. Fits no model."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from halfstep.core.estimators import TransformerMixin, framed
+from halfstep.core.initial import AtRows, AtZero
+from halfstep.core.weighting import Weighting
+from halfstep.data.features import Features
+from halfstep.data.frames import is_frame
+from halfstep.data.ids import Index
+from halfstep.data.table import CellsHere, without_cells
+from halfstep.engine import Solver
+from halfstep.engine.protocol import KeptSide
+from halfstep.figures.shown import ShownRecommender
+from halfstep.metrics import ndcg_at_k
+from halfstep.models.answers import Explanation
+from halfstep.models.factor import FactorModel
+from halfstep.models.fold_in import Newcomer, average_of, explained, somebody_with
+from halfstep.models.held_out import keep_some
+from halfstep.models.known import need, with_items
+from halfstep.models.newcomers import NewcomerRecommender
+from halfstep.models.recommend import Scorer, top_k
+from halfstep.models.strength import ImplicitFit
+
+
+class ImplicitModel(ShownRecommender, TransformerMixin, FactorModel[ImplicitFit], NewcomerRecommender[ImplicitFit]):
+    """A fit of implicit feedback that can be asked. How it was fitted its heirs say."""
+
+    dislikes: bool
+
+    _ways: ClassVar[tuple[str, ...]] = ("fold_in", "average")
+
+    @abstractmethod
+    def _scheme(self) -> Weighting:
+        """What becomes of weights that are given."""
+
+    def _weighed(self, given: Any) -> Any:
+        """Cells of rows that come after the fit, weighed as they would have been in it."""
+        scheme = self._scheme()
+        return given.weighed(scheme, self._fit().margins if scheme.needs_margins else None, self._number())
+
+    def _folded(self, given: Any, features: Features | None = None) -> KeptSide:
+        """New users, solved against the fitted items; those without cells are what their features say."""
+        fit = self._fit()
+        known, n = fit.known[0], given.cells.shape[0]
+        means = None if known is None else known.expected(features or known.encoded(None, n))
+        start = AtZero(fit.chosen.rank, self._number()) if means is None else AtRows(means)
+        problem = fit.chosen.single(given.cells, self._loss(), fit.counts, means)
+        return fit.kept.fold_in(given, problem, start, Solver("exact"), self.n_threads)
+
+    def _told(self, given: Any, n: int, argument: str) -> Features | None:
+        """Features of n new users, encoded as those of the fit; None where none are given."""
+        return None if given is None else need(self._fit().known[0], 0, argument).encoded(given, n)
+
+    # ------------------------------------------------------------------ somebody new
+
+    def transform(self, X: Any, *, user_features: Any = None) -> Any:
+        """Factors of new users from their interactions, (rows, rank): the exact row problem against the fitted items.
+
+        X : sparse matrix or array of weights over the fitted items, in their order; or a frame of pairs, or
+            `Interactions`, whose rows are its users in the order of their ids. After
+            `set_output(transform="pandas")` the answer is a frame, of a frame of pairs with its users as the index.
+            After a fit by `SparkEngine`: a Spark DataFrame like that of the fit; the answer is a DataFrame
+            (user, factors).
+        user_features : of the rows of X, in their order, for models that were fitted with such features. A row without
+            interactions is what its features say; without both it is an average one.
+        """
+        fit = self._fit()
+        given: Any = self._weighed(fit.kept.read(X, dtype=self._number(), signed=self.dislikes))
+        told = None if user_features is None else self._told(user_features, given.cells.shape[0], "user_features")
+        rows = self._folded(given, told).whole()
+        if isinstance(rows, np.ndarray) and is_frame(X):  # rows on a cluster are a frame already
+            return framed(self, rows, given.ids[0].ids)
+        return rows
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the columns that `transform` gives: wals0, wals1, ..."""
+        return np.array([f"wals{k}" for k in range(self._fit().chosen.rank)], object)
+
+    @property
+    def _cells_as(self) -> tuple[Any, bool]:
+        return self._number(), self.dislikes
+
+    def _new_scorer(self, given: CellsHere, how: str, features: Any = None) -> Scorer:
+        weighed = self._weighed(given)
+        if how == "average":
+            if features is not None:
+                raise ValueError("how='average' looks at items alone; leave features out, or take how='fold_in'.")
+            return self._scored(average_of(self._fit(), weighed.cells, self._number()))
+        told = self._told(features, given.cells.shape[0], "features")
+        return self._scored(self._folded(weighed, told).whole())
+
+    def _encoded(self, features: Any) -> Features:
+        return need(self._fit().known[0], 0, "features").features.encode(features)
+
+    def add_items(self, features: Any, *, labels: Iterable[str] | None = None) -> Self:
+        """Items that nobody has yet enter the rankings: each is where its features say.
+
+        features : of the new items, encoded as the `item_features` of the fit: a frame or a dict by id; where the fit
+            had no ids, a matrix, whose rows continue the numbering. labels : what they are called, for people.
+
+        The first `partial_fit` with interactions of such an item solves its row.
+        """
+        fit = self._fit()
+        table, known = with_items(fit.table, need(fit.known[1], 1, "add_items"), features, labels)
+        new = known.expected(known.features)[len(fit.items) :]
+        rows = fit.rows[0], np.concatenate([fit.rows[1], new.astype(fit.rows[1].dtype)])
+        self.fitted_ = ImplicitFit.here(table, rows, fit.outcome, chosen=fit.chosen, known=(fit.known[0], known))
+        return self
+
+    # ------------------------------------------------------------------ reasons
+
+    def explain(
+        self,
+        user: Any = None,
+        item: Any = None,
+        *,
+        items: Iterable[Any] | None = None,
+        features: Any = None,
+    ) -> Explanation:
+        """What each item the user has contributes to the score of `item`, largest first; the parts sum to the score.
+
+        For somebody new give `items`, `features` or both instead of `user`. With A the row's matrix, item k contributes
+        w_k v_item' A^-1 v_k, since the user's vector is A^-1 (sum_k w_k v_k + lam W'f). Where features of users are
+        known, `features` of the answer has what each of them contributes, f_c lam v_item' A^-1 W_c. Squared loss only.
+        """
+        fit = self._fit()
+        if not self._loss().is_quadratic:
+            raise ValueError(f"explain needs loss='squared'; this model has loss={self.loss!r}.")
+        if item is None or (user is None) == (items is None and features is None):
+            raise ValueError(
+                "explain needs `item` and either `user` (an id) or `items` (what somebody new has), `features` or both."
+            )
+        known = fit.known[0]
+        if user is not None:
+            row = self.user_positions([user])
+            given = CellsHere(fit.cells.take(row), (Index.range(1), fit.items))
+            told = None if known is None else known.features.take(row)
+        else:
+            given = without_cells(fit.items) if items is None else somebody_with(fit, items, None, self._number())
+            told = self._told(features, 1, "features") or (None if known is None else known.encoded(None, 1))
+        problem = fit.chosen.single(self._weighed(given).cells, self._loss(), fit.counts)
+        return explained(fit, Newcomer(problem, told), int(self.item_positions([item])[0]))
+
+    # ------------------------------------------------------------------ many rows at once
+
+    def score_rows(self, seen: Any, rows: NDArray[Any] | None = None) -> NDArray[Any]:
+        """(len, n_items) scores of all items; seen items are not masked. Dense: pass a block of rows at a time.
+
+        rows : training rows whose fitted factors are used; None folds the rows of `seen` in.
+        """
+        fit = self._fit()
+        left = self.transform(seen) if rows is None else fit.rows[0][rows]
+        return np.asarray(left @ fit.rows[1].T)
+
+    def rank_items(self, seen: Any, n: int, rows: NDArray[Any] | None = None) -> NDArray[np.int32]:
+        """Item positions (len, n), best first, padded with -1, cells of `seen` left out.
+
+        rows : training rows whose fitted factors are used; None folds the rows of `seen` in.
+        """
+        fit = self._fit()
+        left = self.transform(seen) if rows is None else fit.rows[0][rows]
+        return self._ranked(left, fit.rows[1], seen, n)
+
+    def rank_new(
+        self,
+        seen: Any,
+        n: int,
+        rows: NDArray[Any] | None = None,
+        *,
+        user_features: Any = None,
+        item_features: Any = None,
+    ) -> NDArray[np.int32]:
+        """The same for what was not there when the model was fitted.
+
+        user_features : of the rows of `seen`, which are new (`rows` is None) and may have cells or none.
+        item_features : of new items, in place of the known ones: positions and `seen` are over them.
+        """
+        fit = self._fit()
+        if item_features is None:
+            left = self.transform(seen, user_features=user_features) if rows is None else fit.rows[0][rows]
+            return self._ranked(left, fit.rows[1], seen, n)
+        known = need(fit.known[1], 1, "item_features")
+        right = known.expected(known.features.encode(item_features))
+        if rows is not None:
+            return self._ranked(fit.rows[0][rows], right, seen, n)
+        nothing = sp.csr_array((np.shape(seen)[0], len(fit.items)))
+        return self._ranked(self.transform(nothing, user_features=user_features), right, seen, n)
+
+    def _ranked(self, left: NDArray[Any], right: NDArray[Any], seen: Any, n: int) -> NDArray[np.int32]:
+        places, _ = top_k(left, right, min(n, len(right)), seen, self.n_threads)
+        return np.pad(places, ((0, 0), (0, n - places.shape[1])), constant_values=-1)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean NDCG@10 of what users have beyond what the model knows of them.
+
+        X : held-out cells of the fitted users (as many rows as the fit, none of its cells), ranked among what the users
+            do not have; or rows of new users over the same items, as scikit-learn's cross-validation gives them: four
+            fifths of each row with three cells or more are folded in, and the rest is ranked.
+        """
+        fit = self._fit()
+        given = fit.kept.read(X, dtype=self._number(), signed=self.dislikes).cells.to_csr()
+        if not given.nnz:
+            raise ValueError("X holds no cell; score needs at least one that was held out.")
+        ours = given.shape[0] == len(fit.users) and not given.multiply(fit.cells.to_csr() != 0).nnz
+        known, held_out = (None, given) if ours else keep_some(given, 0)
+        held_out = sp.csr_array(held_out.multiply(held_out > 0))  # dislikes are nothing to be found
+        rows = np.flatnonzero(np.diff(held_out.indptr))
+        if not len(rows):
+            raise ValueError("no row of X has three cells; new users need some to be known by and some to be found.")
+        ranked = self.rank_items(self.seen(rows), 10, rows) if known is None else self.rank_items(known[rows], 10)
+        return float(np.mean(ndcg_at_k(ranked, held_out[rows], 10)))
