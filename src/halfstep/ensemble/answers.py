@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from halfstep.core.arrays import Floats
 from halfstep.ensemble.fit import EnsembleFit
+from halfstep.ensemble.framed import answered_by
 
 METHODS = {"probability": "predict_proba", "prediction": "predict", "novelty": "novelty"}
 """The answers, and what asks for one of them."""
@@ -54,14 +55,7 @@ def frame_answers(fit: EnsembleFit, names: Sequence[str], P: Any, keep: bool) ->
     """A DataFrame with answers beside its columns. keep : whether predictions and features stay among them."""
     from halfstep.engine.spark.instances import answered_frame
 
-    columns = fit.frame_columns
-    if columns is None:
-        raise ValueError(
-            "this model was fitted on arrays and knows no column names; fit it with engine=SparkEngine(spark), or "
-            "pass arrays"
-        )
-    predictions, features = columns["predictions"], columns["features"]
-    said = f"the model was fitted on the predictions {predictions} and the features {features}"
+    predictions, features, said = answered_by(fit.frame_columns)
     kinds = {"probability": (np.dtype(float), 2), "prediction": (fit.classes.dtype, 1), "novelty": (np.dtype(float), 1)}
     answer = partial(_of_numbers, _travelling(fit), names, len(predictions))
     return answered_frame(P, [*predictions, *features], said, {name: kinds[name] for name in names}, answer, keep=keep)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -70,6 +70,18 @@ class CombinedSession:
         return self.factors.classifier_factors[:, start:stop]
 
     # ------------------------------------------------------------------ half-steps
+
+    epsilon: ClassVar[float] = 0.0
+    stalled: ClassVar[Sequence[int]] = ()
+
+    def begin(self, side: int) -> None:
+        """Nothing is kept: every step of this loss is guarded by its own value."""
+
+    def widen(self) -> bool:
+        return False
+
+    def rounded(self) -> None:
+        return None
 
     def half_step(self, side: int, evaluate: bool = False) -> dict[str, float]:
         if side == 0:

@@ -12,6 +12,7 @@ from halfstep.ensemble.factors import EnsembleFactors
 from halfstep.ensemble.fit import EnsembleFit
 from halfstep.ensemble.fusion import Fusion
 from halfstep.ensemble.inputs import expand_labels
+from halfstep.figures.tables import FactTable
 from halfstep.metrics import calibration_bins
 
 
@@ -39,6 +40,29 @@ class Diagnostics:
     novelty: Floats
     convergence: dict[str, Floats]
     calibration: dict[str, Floats]
+
+    def __repr__(self) -> str:
+        return repr(self._summary())
+
+    def _repr_html_(self) -> str:
+        return self._summary()._repr_html_()
+
+    def _summary(self) -> FactTable:
+        """The numbers that are read first."""
+        weights, novelty = np.asarray(self.classifier_weights), np.asarray(self.novelty)
+        m = len(self.classifier_similarity)
+        alike = np.asarray(self.classifier_similarity)[~np.eye(m, dtype=bool)] if m > 1 else np.zeros(1)
+        told = {
+            "instances": len(novelty),
+            "classifiers": m,
+            "rmse, labelled": self.rmse_labelled,
+            "rmse, unlabelled": self.rmse_unlabelled,
+            "weights of classifiers": f"{weights.min():.3f} to {weights.max():.3f}, {(weights < 0).sum()} negative",
+            "largest similarity of two classifiers": float(alike.max()),
+            "novelty, median and 95%": f"{np.median(novelty):.3f}, {np.quantile(novelty, 0.95):.3f}",
+            "labelled instances in the calibration": int(np.sum(self.calibration.get("count", 0))),
+        }
+        return FactTable({name: value for name, value in told.items() if value is not None})
 
     def as_dict(self) -> dict[str, Any]:
         """By name, arrays as lists: for JSON."""

@@ -16,17 +16,17 @@ from halfstep.core.arrays import Codes, Floats
 from halfstep.ensemble.columns import FactorArray, LatentColumns
 from halfstep.ensemble.confidence import CellWeights
 from halfstep.ensemble.factors import EnsembleFactors
-from halfstep.ensemble.parts import PartSums, SiteSums
+from halfstep.ensemble.framed import Wrong, out_of_range
+from halfstep.ensemble.parts import PartSums
 from halfstep.ensemble.scale import CellScale
 from halfstep.ensemble.start import StartSums
+from halfstep.ensemble.sums import SiteSums
 from halfstep.ensemble.table import PredictionTable, make_table
 
 if TYPE_CHECKING:
     from halfstep.engine.spark.instances import InstanceBlocks
 
 QUANTILE_BINS = 4096
-Wrong = list[tuple[int, float, int]]
-"""(column, example, count) of every column with a value outside [0, 1]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,12 +171,6 @@ def rows_of(model: EnsembleFactors, block: RowBlock, solved: SolvedBlock) -> Ens
 def residual_sums(rows: EnsembleFactors) -> Floats:
     found = rows.residuals()
     return np.array([found.left.sum(), found.weight.sum()])
-
-
-def out_of_range(P: Floats) -> Wrong:
-    """What is no probability."""
-    bad = ~(np.isnan(P) | ((P >= 0) & (P <= 1)))
-    return [(int(j), float(P[bad[:, j], j][0]), int(bad[:, j].sum())) for j in np.flatnonzero(bad.any(axis=0))]
 
 
 def _bin(novelty: Floats) -> Codes:

@@ -15,11 +15,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from halfstep.core.arrays import Floats
 from halfstep.core.estimators import ClassifierMixin
-from halfstep.core.fitted import FromFit
+from halfstep.core.fitted import FromFit, fit_of
 from halfstep.core.loop import Callback, Record
 from halfstep.data.files import Saved
 from halfstep.engine.here import LocalEngine
@@ -30,11 +29,11 @@ from halfstep.ensemble.federated import LEAST_INSTANCES, FederatedRound, next_ro
 from halfstep.ensemble.fit import EnsembleFit
 from halfstep.ensemble.lifecycle import PARTIAL_SWEEPS, continued, query, with_classifiers
 from halfstep.ensemble.naming import answer_frame, labelled_accuracy
-from halfstep.ensemble.parts import SiteSums
 from halfstep.ensemble.reading import EnsembleReader, GivenInstances
 from halfstep.ensemble.sealed import SealedSums, Site
 from halfstep.ensemble.settings import EnsembleSettings
 from halfstep.ensemble.storing import load_fit, save_fit
+from halfstep.ensemble.sums import SiteSums
 from halfstep.figures.shown import ShownEnsemble
 
 
@@ -91,6 +90,9 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
     scaling : "mean" as above, or "sum": rho [sum over cells] + (1 - rho) [sum over labels], undivided, as the source
         documents write it; labels then count as little beside cells as they are few.
     n_init : fits from so many starts, the first as `init` says and the others random; the lowest loss is kept.
+    checkpoint, every, resume : a file that the fit writes itself to every so many sweeps, or seconds ("60s"); one that
+        was lost goes on with resume=True, to the bits of one that was not. Needs an int as `random_state`; further
+        parts, such as restarts, are kept beside it. docs/checkpoints.md.
     engine : where the instances are; None is this machine, `halfstep.engine.spark.SparkEngine` a cluster.
 
     Attributes
@@ -138,6 +140,9 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
     positive: Any = None
     scaling: str = "mean"
     n_init: int = 1
+    checkpoint: str | os.PathLike[str] | None = None
+    every: int | str = 1
+    resume: bool = False
 
     classes_ = FromFit[NDArray[Any]]("classes")
     n_features_in_ = FromFit[int]("n_features_in")
@@ -189,8 +194,7 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
         return EnsembleSettings.of(self.get_params(deep=False))
 
     def _fit(self) -> EnsembleFit:
-        check_is_fitted(self, "fitted_")
-        fit: EnsembleFit = self.fitted_
+        fit: EnsembleFit = fit_of(self)
         return fit
 
     def partial_fit(
@@ -337,11 +341,12 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
 
         An aggregator that is a scikit-learn classifier cannot be written: files hold no code.
         """
+        self._settings()
         save_fit(path, self.get_params(deep=False), self._fit())
 
     @classmethod
     def from_saved(cls, saved: Saved) -> Self:
         """The model that a file holds; `halfstep.load` calls this of the right class."""
-        model = cls(**saved.params)
+        model: Self = saved.made(cls)
         model.fitted_ = load_fit(model._settings(), saved)
         return model

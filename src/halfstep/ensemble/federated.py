@@ -27,11 +27,13 @@ from halfstep.ensemble.factors import EnsembleFactors
 from halfstep.ensemble.fit import EnsembleFit, FittedInstances, with_answers
 from halfstep.ensemble.fusion import Fusion
 from halfstep.ensemble.inputs import InstanceRows, read_rows
-from halfstep.ensemble.parts import SiteSums, best_classifiers
+from halfstep.ensemble.naming import name_predictions
+from halfstep.ensemble.parts import best_classifiers
 from halfstep.ensemble.predictions import expit
 from halfstep.ensemble.sealed import SealedSums, Site
 from halfstep.ensemble.settings import EnsembleSettings
 from halfstep.ensemble.start import StartSums
+from halfstep.ensemble.sums import SiteSums
 from halfstep.ensemble.table import PredictionTable, make_table, make_weights
 from halfstep.errors import check_number
 
@@ -69,15 +71,36 @@ def site_sums(
 ) -> SiteSums | SealedSums:
     """See `CFEnsemble.accumulate`; state : None in the first round."""
     _check(settings)
-    rows = read_rows(P, y)
-    if rows.n_channels != 1 or rows.classes.tolist() != [0, 1]:
-        raise ValueError("a federated fit has the classes 0 and 1, so that every site names them alike")
-    _check_size(rows, least)
+    rows = site_rows(P, y, least)
     sums = _sums(settings, state, rows)
     if site is None:
         return sums
     single = (InstanceRows(rows.P[i : i + 1], rows.y[i : i + 1], rows.classes, 1) for i in range(rows.n))
     return site.seal(sums, lambda: [_sums(settings, state, each) for each in single])
+
+
+def site_rows(P: Any, y: ArrayLike, least: int) -> InstanceRows:
+    """The instances of a site, where there are enough of them. Sums know classifiers by their place, not by name."""
+    if name_predictions(P, None).names is not None:
+        raise ValueError(
+            "P names its classifiers, and sums of sites know them by place alone; pass P[names].to_numpy(), with names "
+            "in an order that all sites agree on"
+        )
+    rows = read_rows(P, y)
+    if rows.n_channels != 1 or rows.classes.tolist() != [0, 1]:
+        raise ValueError("a federated fit has the classes 0 and 1, so that every site names them alike")
+    _check_size(rows, least)
+    return rows
+
+
+def total_of(sites: Sequence[SiteSums | SealedSums], stage: str) -> dict[str, Any]:
+    """The sums of all sites, which answered the question of this stage."""
+    if len({type(each) for each in sites}) != 1:
+        raise ValueError("merge takes the sums of every site, all of them plain or all of them sealed")
+    total: SiteSums = reduce(add, sites).opened()
+    if total.stage != stage:
+        raise ValueError(f"the sites answered {total.stage!r}, but this round is {stage!r}; send them the new model")
+    return total.sums
 
 
 def _check_size(rows: InstanceRows, least: int) -> None:
@@ -118,13 +141,8 @@ def next_round(
 ) -> FederatedRound | EnsembleFit:
     """The next round from the sums of all sites, or the finished fit; see `CFEnsemble.merge`."""
     _check(settings)
-    if len({type(each) for each in sites}) != 1:
-        raise ValueError("merge takes the sums of every site, all of them plain or all of them sealed")
-    total: SiteSums = reduce(add, sites).opened()
-    wanted = "start" if state is None else "sweep"
-    if total.stage != wanted:
-        raise ValueError(f"the sites answered {total.stage!r}, but this round is {wanted!r}; send them the new model")
-    return _begin(settings, total.sums) if state is None else _advance(settings, state, total.sums)
+    sums = total_of(sites, "start" if state is None else "sweep")
+    return _begin(settings, sums) if state is None else _advance(settings, state, sums)
 
 
 def _columns(settings: EnsembleSettings, m: int) -> LatentColumns:
@@ -208,10 +226,15 @@ def _stepped(fusion: Fusion, sums: dict[str, Any]) -> tuple[Fusion, float]:
     penalty, prior = aggregator.penalty(1)
     gradient: Floats = sums["gradient"] + penalty * (aggregator.coefficients - prior)
     step = np.linalg.solve(sums["hessian"] + np.diag(penalty), gradient)
-    step *= min(1.0, LONGEST_STEP / max(float(np.abs(step).max()), 1e-300))
+    step = limited(step)
     aggregator.coefficients = aggregator.coefficients - step
     length = float(np.abs(step).max() / (1 + np.abs(aggregator.coefficients).max()))
     return replace(fusion, aggregator=aggregator), length
+
+
+def limited(step: Floats) -> Floats:
+    """A Newton step, shortened where it is longer than LONGEST_STEP."""
+    return np.asarray(step * min(1.0, LONGEST_STEP / max(float(np.abs(step).max()), 1e-300)))
 
 
 def _check(settings: EnsembleSettings) -> None:

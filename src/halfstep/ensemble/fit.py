@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from halfstep.core.arrays import Codes, Floats
 from halfstep.core.extrapolate import Extrapolation
 from halfstep.core.loop import Outcome, alternate
+from halfstep.data.sweeps import SweepFile
+from halfstep.engine.kept import KeptLoop
 from halfstep.engine.local import thread_count
 from halfstep.ensemble.baselines import ShrunkenStacking
 from halfstep.ensemble.columns import FactorArray, LatentColumns
@@ -66,9 +68,11 @@ class Routing:
 class EnsembleFit(FittedInstances):
     """What a CFEnsemble has learned: n instances of which `factors` holds n * n_channels rows, m classifiers.
 
-    novelty (n,), probabilities (n, classes) : of the fitted instances.
+    settings : what it was fitted with, whatever the estimator says since. novelty (n,), probabilities (n, classes) : of
+    the fitted instances.
     """
 
+    settings: EnsembleSettings
     factors: EnsembleFactors
     outcome: Outcome
     fusion: Fusion
@@ -147,11 +151,12 @@ def factorise(
     max_iter: int | None = None,
     elsewhere: Sequence[RowsElsewhere] = (),
     prepare: Callable[[CombinedSession], object] | None = None,
+    file: SweepFile | None = None,
 ) -> tuple[EnsembleFactors, Outcome]:
     """Minimise the combined loss of rows P (N, m) from classifiers `start`, or from where `init` says.
 
     The factors that come back have seen no label of their own rows. elsewhere : further rows, none of them labelled.
-    prepare : called before the first sweep.
+    prepare : called before the first sweep. file : where the sweeps keep themselves.
     """
     scale, dtype, seed, k = settings.scale, settings.number, settings.seed, columns.n_channels
     confidence = settings.weights_of_cells(P.shape, k)
@@ -200,6 +205,7 @@ def factorise(
         measured=session.measure,
         verbose=settings.verbose,
         label="CFEnsemble",
+        file=None if file is None else KeptLoop(file, [session]),
     )
     table = PredictionTable(table.targets, table.weights)  # without the cells that it made for the core
     if label_free is not None and isinstance(table.weights, np.ndarray):
@@ -261,6 +267,7 @@ def with_answers(
         probabilities = _answer(fusion, routing, factors, novelty, known.tasks)
     return EnsembleFit(
         **known_of(known),
+        settings=replace(settings, callbacks=(), random_state=None),
         factors=factors,
         outcome=outcome,
         fusion=fusion,

@@ -45,6 +45,8 @@ def frame_numbers(P: Any) -> Floats:
 
 def _numbers(name: Any, column: Any) -> Floats:
     try:
+        if getattr(getattr(column, "dtype", None), "kind", "") == "c":
+            raise TypeError("its numbers are complex")
         if hasattr(column, "to_numpy"):
             return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan), np.float64)
         return np.array(column, dtype=np.float64)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from halfstep.core.arrays import Codes, Floats
+from halfstep.core.arrays import Codes, Floats, reals
 from halfstep.ensemble.predictions import check_predictions, check_probabilities, code_labels, read_labels
 
 MAX_CLASSES = 1000
@@ -70,7 +70,7 @@ def read_rows(
         if n_channels is None:
             n_channels = _stacked_channels(P, y)
         if n_channels > 1:
-            cells = np.asarray(P, np.float64)
+            cells = reals("P", P)
             if cells.ndim != 2 or cells.shape[1] % n_channels:
                 raise ValueError(
                     f"P has shape {cells.shape}, but the model has {n_channels} classes; pass (instances, classifiers, "
@@ -78,7 +78,7 @@ def read_rows(
                 )
             P = cells.reshape(len(cells), -1, n_channels)
     if np.ndim(P) == 3:
-        return _read_cube(np.asarray(P, np.float64), y, n_classifiers, n_channels, classes)
+        return _read_cube(reals("P", P), y, n_classifiers, n_channels, classes)
     data = check_predictions(P, y, n_classifiers=n_classifiers)
     return InstanceRows(data.P, data.y, data.classes, 1)
 
@@ -89,7 +89,7 @@ def _is_arrays(P: Any) -> bool:
 
 def stack_parts(P: Any) -> NDArray[np.float64]:
     """(n, m) or (n, m, classes) of a list with one array for each classifier."""
-    parts = [np.asarray(part, np.float64) for part in P]
+    parts = [reals("P", part) for part in P]
     shapes = [part.shape for part in parts]
     if len(set(shapes)) != 1 or parts[0].ndim not in (1, 2):
         raise ValueError(
@@ -107,7 +107,7 @@ def _stacked_channels(P: Any, y: ArrayLike | None) -> int:
     k = len(read_labels(y, n, max_classes=MAX_CLASSES)[1])
     if k <= 2:
         return 1
-    cells = np.asarray(P, np.float64)
+    cells = reals("P", P)
     if len(cells) == n and cells.shape[1] % k == 0:
         sums = cells.reshape(n, -1, k).sum(axis=2)
         if np.allclose(sums[~np.isnan(sums)], 1, atol=1e-3):
@@ -220,7 +220,7 @@ def read_features(features: ArrayLike | None, n: int, width: int | None = None) 
         if width:
             raise ValueError(f"the model was fitted with {width} features of each instance; pass features=(n, {width})")
         return None
-    table = np.asarray(features, np.float64)
+    table = reals("features", features)
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or len(table) != n or (width is not None and table.shape[1] != width):
         expected = f"({n}, {width if width is not None else 'number of features'})"
@@ -247,6 +247,11 @@ class SideFeatures:
         mean, spread = (features.mean(axis=0), features.std(axis=0)) if moments is None else moments
         scale = np.where(spread > 0, spread, 1.0)
         return cls((features - mean) / scale, mean, scale)
+
+    @property
+    def raw(self) -> Floats:
+        """(n, q) as they were given, but for rounding."""
+        return self.values * self.scale + self.mean
 
     def by_row(self, n_channels: int) -> Floats:
         return np.repeat(self.values, n_channels, axis=0)

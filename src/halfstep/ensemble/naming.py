@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfstep.core.arrays import Codes, Floats
-from halfstep.data.files import Saved
+from halfstep.data.files import ModelFileError, Saved
 from halfstep.data.ids import Index
 from halfstep.ensemble.frames import class_columns, column_names, frame_index, frame_numbers
 from halfstep.ensemble.inputs import InstanceRows, read_rows, stack_parts
 from halfstep.ensemble.predictions import PredictionWarning, code_labels
-from halfstep.ensemble.votes import are_votes, cast_votes, vote_classes
+from halfstep.ensemble.votes import are_text, are_votes, cast_votes, vote_classes
 from halfstep.errors import close_matches, did_you_mean, one_of, require
 
 CONTRADICTED = 3.0
@@ -115,6 +115,8 @@ class Naming:
         """Of a file; one that was written before there were names has n instances called by their numbers."""
         index = saved.indexes.get(INSTANCE, Index.range(n, INSTANCE))
         meta = saved.meta
+        if len(index) != n:
+            raise ModelFileError(f"{saved.path}: it has {len(index)} ids for {n} instances")
         return cls(
             index, meta.get("names"), meta.get("named_classes"), bool(meta.get("turned", False)), meta.get("voted")
         )
@@ -168,6 +170,8 @@ def read_named(
     """
     known = None if classes is None else np.asarray(classes)
     told = votes or (votes is None and are_votes(P, y, classes))
+    if not told and are_text(P):
+        raise ValueError("P holds text: votes, where probabilities are needed; CFEnsembleCV() takes votes")
     if told and known is None:
         known = vote_classes(P, y)
     given = name_votes(P, ids, known) if told and known is not None else name_predictions(P, ids)
@@ -246,6 +250,10 @@ def labels_in_order(y: Any, index: Index, rows: Any = None) -> Any:
         return y
     if not own.equals(rows) and set(own) == set(rows):
         raise ValueError("y has the index of P in another order; pass y.loc[P.index], or y.to_numpy() if it is right")
+    if len(own) < len(rows) and set(own) <= set(rows):
+        raise ValueError(
+            f"y has labels for {len(own)} of the {len(rows)} instances of P; labels by id are a dict: pass y.to_dict()"
+        )
     return y
 
 

@@ -8,13 +8,14 @@ labels or aggregators.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from halfstep.core.arrays import Floats
 from halfstep.ensemble.columns import FactorArray
-from halfstep.ensemble.start import StartSums, SummedFields
+from halfstep.ensemble.start import StartSums
+from halfstep.ensemble.sums import SummedFields
 
 REPORTED = ("squares", "data", "scores", "change", "size", "gap", "steps", "repaired")
 """What the core reports of solved rows and the loop asks for."""
@@ -45,25 +46,6 @@ def best_classifiers(matrices: Floats, vectors: Floats, reg: float, prior: Float
     """(m, f) the minimiser of each classifier's penalised quadratic."""
     A, r = penalised(matrices, vectors, reg, prior)
     return np.asarray(np.linalg.solve(A, r[:, :, None])[:, :, 0], np.float64)
-
-
-@dataclass(frozen=True, eq=False)
-class SiteSums:
-    """What a part that is elsewhere sends, by name; sums of several are added entry by entry."""
-
-    stage: str
-    sums: dict[str, Any]
-
-    def __add__(self, other: SiteSums) -> SiteSums:
-        if self.stage != other.stage:
-            raise ValueError(
-                f"sums of the stages {self.stage!r} and {other.stage!r} cannot be added; merge every round"
-            )
-        return SiteSums(self.stage, {name: value + other.sums[name] for name, value in self.sums.items()})
-
-    def opened(self) -> SiteSums:
-        """Itself: plain sums hide nothing."""
-        return self
 
 
 class RowsElsewhere(Protocol):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from halfstep.core.arrays import Codes, Floats, Mask
+from halfstep.core.arrays import Codes, Floats, Mask, reals
 
 __all__ = ["CLIP", "PredictionWarning", "Predictions", "check_predictions", "expit", "logit", "read_labels"]
 
@@ -98,7 +98,7 @@ def check_predictions(
     max_classes : raise when y has more classes than this.
     classes : the classes, where they are known beside y.
 
-    Warns with `PredictionWarning` when an instance or a classifier has no prediction at all.
+    Warns with `PredictionWarning` when an instance or, in a fit, a classifier has no prediction at all.
     """
     cells = _cells(P)
     n, m = cells.shape
@@ -112,13 +112,14 @@ def check_predictions(
         codes = np.full(n, -1, dtype=np.int64) if y is None else code_labels(y, n, classes)
     data = Predictions(cells, observed, codes, classes)
     warn_empty("instance (row)", data.empty_rows, n)
-    warn_empty("classifier (column)", data.empty_columns, m)
+    if n_classifiers is None:  # of few new instances a fitted classifier may well have none
+        warn_empty("classifier (column)", data.empty_columns, m)
     return data
 
 
 def _cells(P: ArrayLike) -> Floats:
     try:
-        cells = np.array(P, dtype=np.float64)
+        cells = reals("P", P).copy()
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"P must be numbers, instances x classifiers, with NaN where a prediction is missing; "

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfstep.core.arrays import Floats
-from halfstep.ensemble.parts import SiteSums
+from halfstep.ensemble.sums import SiteSums
 from halfstep.errors import check_number
 
 FRACTION_BITS = 32

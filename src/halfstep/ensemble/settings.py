@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -59,6 +60,9 @@ class EnsembleSettings:
     positive: Any = None
     scaling: str = "mean"
     n_init: int = 1
+    checkpoint: str | os.PathLike[str] | None = None
+    every: int | str = 1
+    resume: bool = False
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> EnsembleSettings:

@@ -6,24 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from halfstep.core.arrays import Codes, Floats
 from halfstep.core.initial import random_rows
 from halfstep.ensemble.columns import FactorArray, LatentColumns
+from halfstep.ensemble.sums import SummedFields
 from halfstep.ensemble.table import BLOCK_CELLS, PredictionTable, row_passes
 
 INITS = ("svd", "random")
 RANDOM_SCALE = 0.01
-
-
-class SummedFields:
-    """A dataclass whose values are added field by field."""
-
-    def __add__(self, more: Self) -> Self:
-        return type(self)(*(value + getattr(more, name) for name, value in vars(self).items()))
 
 
 @dataclass(frozen=True, eq=False)

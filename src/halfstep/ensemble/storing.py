@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from halfstep.core.loop import Outcome
+from halfstep.core.loop import Outcome, timeless
 from halfstep.data import files
+from halfstep.data.tensors import CODES, HOLES, POSITIVE, SHARES, WEIGHTS, Tensor, kept_classes
 from halfstep.engine.local import thread_count
 from halfstep.ensemble import confidence as cell_weights
 from halfstep.ensemble.aggregators import AGGREGATORS
@@ -18,21 +19,39 @@ from halfstep.ensemble.columns import LatentColumns
 from halfstep.ensemble.factors import EnsembleFactors
 from halfstep.ensemble.fit import EnsembleFit, FittedInstances, with_answers
 from halfstep.ensemble.fusion import Fusion
-from halfstep.ensemble.inputs import SideFeatures
+from halfstep.ensemble.inputs import SideFeatures, expand_labels
 from halfstep.ensemble.naming import INSTANCE, Naming
 from halfstep.ensemble.settings import EnsembleSettings
 from halfstep.ensemble.table import PredictionTable
 
 STATE = "aggregator."
 TASK = "task."
-UNSAVED = ("callbacks", "engine", "random_state")
+UNSAVED = ("callbacks", "engine", "random_state", "checkpoint", "every", "resume")
+FITTED = {
+    "classifier_factors": Tensor("classifiers columns"),
+    "row_factors": Tensor("rows columns", like="classifier_factors"),
+    "targets": Tensor("rows classifiers", HOLES),
+    "mean_weights": Tensor("classifiers", WEIGHTS),
+    "y": Tensor("instances", CODES, of="classes"),
+    "novelty": Tensor("instances", SHARES),
+    "shifts": Tensor("channels"),
+    "probabilities": Tensor("instances classes", SHARES),
+}
+WEIGHED = {"weights": Tensor("rows classifiers", WEIGHTS)}
+FEATURES = {
+    "features": Tensor("instances features"),
+    "feature_mean": Tensor("features"),
+    "feature_scale": Tensor("features", POSITIVE),
+}
+GROUPS = {"groups": Tensor("classifiers", CODES)}
 
 
 def save_fit(path: str | os.PathLike[str], parameters: Mapping[str, Any], fit: EnsembleFit) -> None:
-    """See `CFEnsemble.save`."""
-    if not isinstance(parameters["aggregator"], str):
+    """See `CFEnsemble.save`. Parameters that have changed since the fit are kept beside those it was made with."""
+    given = fit.settings.aggregator if isinstance(parameters["aggregator"], str) else parameters["aggregator"]
+    if not isinstance(given, str):
         raise ValueError(
-            f"aggregator={parameters['aggregator']!r} is an object, which a model file cannot hold; fit with one of "
+            f"aggregator={given!r} is an object, which a model file cannot hold; fit with one of "
             f"{list(AGGREGATORS)} to save, give your own a name there, or pickle the estimator yourself"
         )
     params = {k: v for k, v in parameters.items() if k not in UNSAVED}
@@ -56,9 +75,12 @@ def save_fit(path: str | os.PathLike[str], parameters: Mapping[str, Any], fit: E
     if side is not None:
         optional |= {"features": side.values, "feature_mean": side.mean, "feature_scale": side.scale}
     arrays |= {name: value for name, value in optional.items() if value is not None}
+    fitted_with = {each.name: getattr(fit.settings, each.name) for each in fields(fit.settings)}
+    changed = {k: v for k, v in fitted_with.items() if k not in UNSAVED and v is not parameters[k]}
     meta = {
+        "fitted_with": changed,
         "classes": fit.classes,
-        "history": fit.outcome.history,
+        "history": timeless(fit.outcome.history),
         "converged": fit.outcome.converged,
         "n_features_in": fit.n_features_in,
         "n_channels": fit.n_channels,
@@ -76,46 +98,65 @@ def save_fit(path: str | os.PathLike[str], parameters: Mapping[str, Any], fit: E
 
 
 def load_fit(settings: EnsembleSettings, saved: files.Saved) -> EnsembleFit:
-    """The fit that a file holds."""
+    """The fit that a file holds. settings : of the parameters, for files that do not say what was fitted."""
     meta = saved.meta
-    V = saved.array("classifier_factors", (None, None))
+    settings = replace(settings, **meta.get("fitted_with", {}))
+    k, classes = int(meta["n_channels"]), kept_classes(meta["classes"])
+    if k != (1 if len(classes) == 2 else len(classes)):
+        raise files.ModelFileError(f"{saved.path}: it has {k} rows of an instance for {len(classes)} classes")
+    n = saved.tensors({"y": Tensor("instances", CODES, of="classes")}, classes=len(classes))["y"].shape[0]
+    declared = FITTED | (WEIGHED if meta["weight"] is None else {}) | (FEATURES if "features" in saved.arrays else {})
+    declared |= GROUPS if "groups" in saved.arrays else {}
+    kept = saved.tensors(declared, instances=n, rows=n * k, channels=k, classes=len(classes))
+    V, labels, targets = kept["classifier_factors"], kept["y"], kept["targets"]
     m, width = V.shape
-    U = saved.array("row_factors", (None, width))
-    targets = saved.array("targets", (len(U), m))
-    weights = saved.array("weights", (len(U), m)) if meta["weight"] is None else float(meta["weight"])
-    k = meta["n_channels"]
-    labels = saved.array("y", (len(U) // k,))
     side, q = None, 0
-    if "features" in saved.arrays:
-        values = saved.array("features", (len(labels), None))
-        q = values.shape[1]
-        side = SideFeatures(values, saved.array("feature_mean", (q,)), saved.array("feature_scale", (q,)))
-    columns = LatentColumns(k, q, width - 1 - k * (1 + q), settings.biases)
+    if "features" in kept:
+        side = SideFeatures(kept["features"], kept["feature_mean"], kept["feature_scale"])
+        q = kept["features"].shape[1]
     factors = EnsembleFactors(
-        columns,
+        LatentColumns(k, q, width - 1 - k * (1 + q), settings.biases),
         settings.scale,
         settings.reg,
         V,
-        U,
-        PredictionTable(targets, weights),
-        np.tile(np.arange(k), len(labels)),
+        kept["row_factors"],
+        PredictionTable(targets, kept["weights"] if meta["weight"] is None else float(meta["weight"])),
+        np.tile(np.arange(k), n),
         settings.weights_of_cells(targets.shape, k).without_labels(),
-        saved.array("mean_weights", (m,)),
+        kept["mean_weights"],
         thread_count(settings.n_threads),
     )
-    groups, frame_columns = saved.arrays.get("groups"), meta.get("frame_columns")
-    known = FittedInstances(meta["classes"], labels, meta["flat"], side, groups, meta["tasks"], frame_columns)
-    known = replace(known, naming=Naming.from_saved(saved, len(labels)))
+    known = FittedInstances(
+        classes, labels, bool(meta["flat"]), side, kept.get("groups"), meta["tasks"], meta.get("frame_columns")
+    )
+    known = replace(known, naming=Naming.from_saved(saved, n))
     aggregator = settings.predicting_aggregator("mean" if meta["learned"] == "MeanAggregator" else None)
-    state = {name.removeprefix(STATE): array for name, array in saved.arrays.items() if name.startswith(STATE)}
-    aggregator.restore(state)
-    tasks = {name: saved.array(f"{TASK}{place}") for place, name in enumerate(meta["task_names"])}
-    fusion = Fusion(settings.form, aggregator, saved.array("shifts", (k,)), meta["noise"], tasks)
-    history = meta["history"]
-    outcome = Outcome(history, history[-1]["objective"] if history else np.inf, meta["converged"])
-    novelty = saved.array("novelty", labels.shape)
-    probabilities = saved.array("probabilities", (len(labels), len(meta["classes"])))
-    return with_answers(settings, known, factors, outcome, fusion, novelty, meta["threshold"], probabilities)
+    aggregator.restore(saved.learned(STATE, infinite=("strength",)))
+    of_tasks = saved.learned(TASK)
+    tasks = {name: of_tasks[str(place)] for place, name in enumerate(meta["task_names"])}
+    fusion = Fusion(settings.form, aggregator, kept["shifts"], float(meta["noise"]), tasks)
+    history = list(meta["history"])
+    outcome = Outcome(history, history[-1]["objective"] if history else np.inf, bool(meta["converged"]))
+    threshold = float(meta["threshold"])
+    fit = with_answers(settings, known, factors, outcome, fusion, kept["novelty"], threshold, kept["probabilities"])
+    _rehearse(fit, m)
+    return fit
+
+
+def _rehearse(fit: EnsembleFit, m: int) -> None:
+    """Two new instances are answered, whatever was learned: arrays that do not fit each other show themselves here."""
+    k, two = fit.n_channels, 2 * fit.n_channels
+    q = 0 if fit.features is None else fit.features.values.shape[1]
+    told = fit.factors.fold_in(
+        np.full((two, m), 1 / len(fit.classes)),
+        np.tile(np.arange(k), 2),
+        np.zeros((two, q)) if q else None,
+        expand_labels(fit.labels, k),
+    )
+    tasks = None if fit.tasks is None else np.resize(fit.tasks, 2)
+    answers = fit.answer(told, np.zeros(2), tasks), fit.fusion.novelty(told)
+    if not all(np.isfinite(answer).all() for answer in answers):
+        raise ValueError("it answers with numbers that are not finite")
 
 
 def _weights_to_json(weights: Any) -> dict[str, Any]:

@@ -39,24 +39,36 @@ def are_votes(P: Any, y: Any, classes: Sequence[Any] | None) -> bool:
     """Whether the cells of P (n, m) can only be labels: text, or whole numbers that are no probabilities.
 
     Numbers in [0, 1] are probabilities, always; so are numbers with a fraction (and refused elsewhere, if they are
-    outside). Other integers are votes where each is a label of y or one of `classes`; anything else is an error.
+    outside). Other whole numbers, of whatever type (NaN makes floats of integers), are votes where each is a label of y
+    or one of `classes`; anything else is an error.
     """
     _, table = _table(P)
     if table is None:
         return False
-    if table.dtype.kind in "OUST":
-        told = table[is_given(table)].tolist()
-        return bool(told) and all(isinstance(cell, str) for cell in told)
-    if table.dtype.kind not in "iu" or not ((table > 1) | (table < 0)).any():
+    if are_text(P):
+        return True
+    told = table[~np.isnan(table)] if table.dtype.kind in "iuf" else np.array(table[is_given(table)].tolist())
+    if told.dtype.kind not in "iuf" or not ((told > 1) | (told < 0)).any():
+        return False
+    if not np.isfinite(told).all() or (told % 1 != 0).any():
         return False
     known = set(_labels(y).tolist() if classes is None else classes)
-    strange = [cell for cell in np.unique(table[table != -1]).tolist() if cell not in known]
+    strange = [int(cell) for cell in np.unique(told[told != -1]).tolist() if cell not in known]
     if strange:
         raise ValueError(
             f"P holds integers such as {strange[0]}, which is no probability and no label of y; pass votes=True where "
             "they are votes, and probabilities in [0, 1] otherwise"
         )
     return True
+
+
+def are_text(P: Any) -> bool:
+    """Whether the cells of P (n, m) are text, so far as there are any."""
+    _, table = _table(P)
+    if table is None or table.dtype.kind not in "OUST":
+        return False
+    told = table[is_given(table)].tolist()
+    return bool(told) and all(isinstance(cell, str) for cell in told)
 
 
 def vote_classes(P: Any, y: Any) -> NDArray[Any]:

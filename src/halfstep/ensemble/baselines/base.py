@@ -6,17 +6,18 @@ A subclass learns a rule. Must not know any particular one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from halfstep.core.arrays import Floats, Mask
 from halfstep.core.estimators import BaseEstimator, ClassifierMixin
-from halfstep.core.fitted import FromFit
-from halfstep.ensemble.predictions import Predictions, check_predictions
+from halfstep.core.fitted import FromFit, fit_of
+from halfstep.ensemble.inputs import InstanceRows
+from halfstep.ensemble.naming import Naming, read_named
+from halfstep.ensemble.predictions import Predictions
 
 
 class FusionRule(Protocol):
@@ -34,35 +35,47 @@ class FusionFit:
     n_features_in: int
     rule: FusionRule
     positive: Floats
+    naming: Naming
 
 
+@dataclass(eq=False, repr=False)
 class FusionBaseline(ClassifierMixin, BaseEstimator, ABC):
     """Fuses predictions P (n instances, m classifiers), NaN where missing, into one probability per instance.
 
     `fit(P, y)` is transductive: it sees all instances, labelled or not. Afterwards `predict_proba()` is
     about the fitted instances and `predict_proba(P_new)` about new ones. The two agree on the same rows.
+
+    positive : the class whose probability P is. Labels that are text need it; of numbers and booleans it is the larger
+    one: 1, True. `classes_` is sorted whatever it is.
     """
 
-    _needs_labels = False
+    positive: Any = field(default=None, kw_only=True)
+
+    _needs_labels: ClassVar[bool] = False
     classes_ = FromFit[NDArray[Any]]("classes")
     n_features_in_ = FromFit[int]("n_features_in")
 
     def fit(self, P: ArrayLike, y: ArrayLike | None = None) -> Self:
-        """P (n, m) probabilities; y (n,) labels with NaN, None or -1 where unlabelled."""
-        data = check_predictions(P, y)
+        """P (n, m) probabilities, or a frame of them; y (n,) labels with NaN, None or -1 where unlabelled."""
+        rows, naming = read_named(P, y, None, self.positive)
+        if rows.n_channels > 1:
+            raise ValueError(
+                f"{type(self).__name__} fuses two classes; P and y have {rows.n_channels}: use CFEnsembleCV, or fuse "
+                "each class against the rest"
+            )
+        data = _predictions(rows)
         if self._needs_labels:
             data.require_labels(type(self).__name__)
         rule = self._learn(data)
-        self.fitted_ = FusionFit(data.classes, data.P.shape[1], rule, rule.positive(data))
+        self.fitted_ = FusionFit(data.classes, data.P.shape[1], rule, rule.positive(data), naming)
         return self
 
     def predict_proba(self, P: ArrayLike | None = None) -> Floats:
         """(n, 2) probabilities in the order of `classes_`; without P, of the fitted instances."""
-        check_is_fitted(self, "classes_")
-        fit: FusionFit = self.fitted_
+        fit: FusionFit = fit_of(self)
         positive = fit.positive
         if P is not None:
-            positive = fit.rule.positive(check_predictions(P, n_classifiers=fit.n_features_in))
+            positive = fit.rule.positive(_predictions(fit.naming.rows(P, fit.n_features_in, 1)[0]))
         return np.column_stack([1 - positive, positive])
 
     def predict(self, P: ArrayLike | None = None) -> NDArray[Any]:
@@ -72,6 +85,10 @@ class FusionBaseline(ClassifierMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _learn(self, data: Predictions) -> FusionRule: ...
+
+
+def _predictions(rows: InstanceRows) -> Predictions:
+    return Predictions(rows.P, ~np.isnan(rows.P), rows.y, rows.classes)
 
 
 def row_mean(values: Floats, weight: Floats | Mask, fallback: float) -> Floats:

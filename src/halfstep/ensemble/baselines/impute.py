@@ -12,6 +12,7 @@ import numpy as np
 from halfstep.core.arrays import Floats, Mask
 from halfstep.ensemble.baselines.base import row_mean
 from halfstep.ensemble.predictions import Predictions
+from halfstep.ensemble.sums import SummedFields
 from halfstep.errors import one_of
 
 IMPUTE = ("bias_adjusted", "column_mean")
@@ -26,20 +27,8 @@ class Additive:
 
     @classmethod
     def fit(cls, logits: Floats, observed: Mask, shrinkage: float) -> Additive:
-        """Minimise sum_observed (logit_ij - a_i - b_j)^2 + shrinkage |b|^2 exactly.
-
-        With a_i eliminated, b solves (D - M'N^-1 M + shrinkage I) b = M'(logits - row means), where M is the
-        mask, N and D are diagonal with the observed cells of each row and column. The biases sum to 0.
-        """
-        mask = observed.astype(np.float64)
-        per_row = np.maximum(mask.sum(axis=1), 1)
-        residual = mask * (logits - row_mean(logits, mask, 0.0)[:, None])
-        laplacian = np.diag(mask.sum(axis=0) + shrinkage) - mask.T @ (mask / per_row[:, None])
-        bias: Floats = np.linalg.solve(laplacian, residual.sum(axis=0))
-        bias -= bias.mean()  # exactly 0 in theory; a weak ridge leaves rounding in this direction
-        seen = observed.any(axis=1)
-        centre = float(row_mean(logits - bias, mask, 0.0)[seen].mean()) if seen.any() else 0.0
-        return cls(bias, centre)
+        """Minimise sum_observed (logit_ij - a_i - b_j)^2 + shrinkage |b|^2 exactly."""
+        return AdditiveSums.of(logits, observed).solved(shrinkage)
 
     def scores(self, logits: Floats, observed: Mask) -> Floats:
         """(n,) a_i = mean over observed j of logit_ij - b_j."""
@@ -48,6 +37,40 @@ class Additive:
     def fill(self, logits: Floats, observed: Mask) -> Floats:
         """(n, m) logits with a_i + b_j where missing."""
         return np.where(observed, logits, self.scores(logits, observed)[:, None] + self.bias)
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveSums(SummedFields):
+    """What `Additive` needs of rows. With M the mask and N the observed cells of each row:
+
+    counts (m,) observed cells; shared (m, m) M'N^-1 M; residual (m,) M'(logits - row means); share (m,) M'N^-1 1; means
+    the sum of the row means, and rows the number of rows, that have cells.
+    """
+
+    counts: Floats
+    shared: Floats
+    residual: Floats
+    share: Floats
+    means: float
+    rows: float
+
+    @classmethod
+    def of(cls, logits: Floats, observed: Mask) -> AdditiveSums:
+        mask = observed.astype(np.float64)
+        share = mask / np.maximum(mask.sum(axis=1, keepdims=True), 1)
+        means = row_mean(logits, mask, 0.0)
+        residual = (mask * (logits - means[:, None])).sum(axis=0)
+        seen = float(observed.any(axis=1).sum())
+        return cls(mask.sum(axis=0), mask.T @ share, residual, share.sum(axis=0), float(means.sum()), seen)
+
+    def solved(self, shrinkage: float) -> Additive:
+        """With a_i eliminated, b solves (D - M'N^-1 M + shrinkage I) b = M'(logits - row means), D diagonal with the
+        observed cells of each column. The biases sum to 0.
+        """
+        laplacian = np.diag(self.counts + shrinkage) - self.shared
+        bias = np.asarray(np.linalg.solve(laplacian, self.residual), np.float64)
+        bias -= bias.mean()  # exactly 0 in theory; a weak ridge leaves rounding in this direction
+        return Additive(bias, float(self.means - self.share @ bias) / max(self.rows, 1.0))
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,20 @@
 
 The half-steps of an alternating factorisation, with two things more: each classifier has a noise of its own, and rows
 enter the classifiers' step with their posterior covariance, not as if they were known. That is expectation
-maximisation, and it leaves no penalty to tune: what a row is shrunk by is noise_j against the unit prior. Knows a
-matrix and a mask; must not know probabilities, labels or estimators.
+maximisation, and it leaves no penalty to tune: what a row is shrunk by is noise_j against the unit prior. All that is
+asked of rows are sums over them, so rows may be here, on a cluster or at sites. Knows a matrix and a mask; must not
+know probabilities, labels or estimators.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from halfstep.core.arrays import Floats, Mask
+from halfstep.ensemble.sums import SummedFields
 
 BLOCK_ROWS = 20_000
 LOADING_CELLS = 1.0
@@ -23,42 +26,31 @@ NOISE_SHARE = 0.3
 """The noise of a classifier counts NOISE_CELLS imagined cells of NOISE_SHARE of the variance of all cells: a
 classifier with few cells cannot claim to be free of noise. Its loadings count LOADING_CELLS cells of zero."""
 MEAN_CELLS = 1e-3
+STEPS = 15
+TOL = 1e-4
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class FactorAnalysis:
     """means (m,), loadings (m, r), noise (m,). `history` has the log posterior by step, which never falls."""
 
     means: Floats
     loadings: Floats
     noise: Floats
-    history: list[float] = field(default_factory=list)
+    history: tuple[float, ...] = ()
 
     @classmethod
-    def fit(cls, scores: Floats, observed: Mask, rank: int, *, max_iter: int = 15, tol: float = 1e-4) -> FactorAnalysis:
+    def fit(
+        cls, scores: Floats, observed: Mask, rank: int, *, max_iter: int = STEPS, tol: float = TOL
+    ) -> FactorAnalysis:
         """Maximise the log posterior by at most `max_iter` steps, until one gains less than `tol` for each row.
 
         scores (n, m), anything finite where not observed; the start are the leading eigenvectors of the covariance.
         """
-        data = _Data.of(scores, observed)
-        model = cls._start(data, rank)
-        for _ in range(max_iter):
-            value, sums = model._expect(data)
-            model.history.append(value + data.log_prior(model))
-            if len(model.history) > 1 and model.history[-1] - model.history[-2] <= tol * len(scores):
-                break
-            model._maximise(data, sums)
-        return model
-
-    @classmethod
-    def _start(cls, data: _Data, rank: int) -> FactorAnalysis:
-        means = (data.sums + MEAN_CELLS * data.mean) / (data.counts + MEAN_CELLS)
-        left = data.z - data.mask * means
-        values, vectors = np.linalg.eigh(left.T @ left / (len(left) * max(data.mask.mean(), 0.05)))
-        top = np.argsort(values)[::-1][:rank]
-        signs = np.where(vectors[:, top].sum(axis=0) < 0, -1.0, 1.0)  # eigenvectors come with any sign
-        loadings = signs * vectors[:, top] * np.sqrt(np.maximum(values[top], 1e-3))
-        return cls(means, loadings, np.full(len(means), data.variance / 2))
+        ascent = Ascent.begun(CellSums.of(scores, observed), rank, max_iter, tol)
+        while not ascent.done:
+            ascent = ascent.told(ascent.model.expect(scores, observed))
+        return ascent.model
 
     # ------------------------------------------------------------------ rows
 
@@ -98,65 +90,126 @@ class FactorAnalysis:
         expected: Floats = self.means + factors @ self.loadings.T
         return expected
 
-    def _expect(self, data: _Data) -> tuple[float, _Sums]:
-        """The log likelihood of the observed cells and what the classifiers' step needs of the rows."""
+    def expect(self, scores: Floats, observed: Mask) -> StepSums:
+        """What the classifiers' step needs of these rows."""
         m, r = self.loadings.shape
-        sums = _Sums(np.zeros((m, r + 1, r + 1)), np.zeros((m, r + 1)))
-        value = 0.0
-        for start in range(0, len(data.z), BLOCK_ROWS):
-            z, mask = data.z[start : start + BLOCK_ROWS], data.mask[start : start + BLOCK_ROWS]
+        sums = StepSums(np.zeros((m, r + 1, r + 1)), np.zeros((m, r + 1)), 0.0)
+        for z, mask in _blocks(scores, observed):
             precision, pull = self._evidence(z, mask)
             covariance = np.asarray(np.linalg.inv(precision), np.float64)
             factors = (covariance @ pull[:, :, None])[:, :, 0]
-            sums.add(z, mask, factors, covariance)
             determinants = np.linalg.slogdet(precision)[1].sum() * (len(z) / len(precision))
-            value += 0.5 * float((pull * factors).sum() - determinants)
-        left = data.squares - 2 * self.means * data.sums + self.means**2 * data.counts
-        value -= 0.5 * float((left / self.noise).sum() + data.counts @ np.log(2 * np.pi * self.noise))
-        return value, sums
+            gained = 0.5 * float((pull * factors).sum() - determinants)
+            sums += StepSums.of(z, mask, factors, covariance, gained)
+        return sums
 
     # ------------------------------------------------------------------ classifiers
 
-    def _maximise(self, data: _Data, sums: _Sums) -> None:
+    def log_posterior(self, cells: CellSums, sums: StepSums) -> float:
+        """Of the observed cells and the prior."""
+        left = cells.squares - 2 * self.means * cells.totals + self.means**2 * cells.counts
+        likelihood = (left / self.noise).sum() + cells.counts @ np.log(2 * np.pi * self.noise)
+        return sums.gained - 0.5 * float(likelihood) + cells.log_prior(self)
+
+    def maximised(self, cells: CellSums, sums: StepSums) -> FactorAnalysis:
         """Each classifier's regression on the rows' factors, and the noise it leaves."""
         r = self.loadings.shape[1]
         penalty = np.full(r + 1, LOADING_CELLS)
         penalty[r] = MEAN_CELLS
         pulled = sums.products.copy()
-        pulled[:, r] += MEAN_CELLS * data.mean
+        pulled[:, r] += MEAN_CELLS * cells.mean
         solved = np.linalg.solve(sums.moments + np.diag(penalty), pulled[:, :, None])[:, :, 0]
-        self.loadings, self.means = solved[:, :r], solved[:, r]
+        found = FactorAnalysis(solved[:, r], solved[:, :r], self.noise, self.history)
         fitted = np.einsum("ji,jik,jk->j", solved, sums.moments, solved)
-        left = np.maximum(data.squares - 2 * np.einsum("jk,jk->j", solved, sums.products) + fitted, 0.0)
-        self.noise = (left + data.pull(self)) / (data.counts + NOISE_CELLS)
+        left = np.maximum(cells.squares - 2 * np.einsum("jk,jk->j", solved, sums.products) + fitted, 0.0)
+        return replace(found, noise=(left + cells.pull(found)) / (cells.counts + NOISE_CELLS))
 
 
 @dataclass(frozen=True, eq=False)
-class _Data:
-    """What stays the same from step to step, and the prior that is read off it.
+class Ascent:
+    """A factor analysis under way, whoever adds up the rows: ask `model.expect` of all of them, and say the total."""
 
-    z (n, m), 0 where missing; mask (n, m) 1 or 0; counts, sums, squares (m,) of the observed cells; mean and variance
-    of all of them. With s = NOISE_SHARE variance,
+    cells: CellSums
+    model: FactorAnalysis
+    left: int = STEPS
+    tol: float = TOL
+
+    @classmethod
+    def begun(cls, cells: CellSums, rank: int, max_iter: int = STEPS, tol: float = TOL) -> Ascent:
+        return cls(cells, cells.start(rank), max_iter, tol)
+
+    @property
+    def done(self) -> bool:
+        return self.left <= 0
+
+    def told(self, sums: StepSums) -> Ascent:
+        """One step further."""
+        history = (*self.model.history, self.model.log_posterior(self.cells, sums))
+        model = replace(self.model, history=history)
+        if len(history) > 1 and history[-1] - history[-2] <= self.tol * self.cells.rows:
+            return replace(self, model=model, left=0)
+        return replace(self, model=model.maximised(self.cells, sums), left=self.left - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class CellSums(SummedFields):
+    """Sums over rows that stay the same from step to step, and the prior that is read off them.
+
+    With z 0 where missing and mask 1 or 0: both (m, m) mask'mask, crossed (m, m) z'mask, gram (m, m) z'z; rows their
+    number. With s = NOISE_SHARE variance,
 
         log p = - 1/2 sum_j [ (LOADING_CELLS |loadings_j|^2 + MEAN_CELLS (means_j - mean)^2 + NOISE_CELLS s) / noise_j
                               + NOISE_CELLS log noise_j ]
     """
 
-    z: Floats
-    mask: Floats
-    counts: Floats
-    sums: Floats
-    squares: Floats
-    mean: float
-    variance: float
+    both: Floats
+    crossed: Floats
+    gram: Floats
+    rows: float
 
     @classmethod
-    def of(cls, scores: Floats, observed: Mask) -> _Data:
-        z, mask = np.where(observed, scores, 0.0), observed.astype(np.float64)
-        counts, sums, squares = mask.sum(axis=0), z.sum(axis=0), (z**2).sum(axis=0)
-        total = max(float(counts.sum()), 1.0)
-        variance = float((squares - sums**2 / np.maximum(counts, 1)).sum()) / total
-        return cls(z, mask, counts, sums, squares, float(sums.sum()) / total, max(variance, 1e-6))
+    def of(cls, scores: Floats, observed: Mask) -> CellSums:
+        m = scores.shape[1]
+        sums = cls(np.zeros((m, m)), np.zeros((m, m)), np.zeros((m, m)), 0.0)
+        for z, mask in _blocks(scores, observed):
+            sums += cls(mask.T @ mask, z.T @ mask, z.T @ z, float(len(z)))
+        return sums
+
+    @property
+    def counts(self) -> Floats:
+        return np.diag(self.both)
+
+    @property
+    def totals(self) -> Floats:
+        """(m,) sums of the observed scores."""
+        return np.diag(self.crossed)
+
+    @property
+    def squares(self) -> Floats:
+        return np.diag(self.gram)
+
+    @property
+    def mean(self) -> float:
+        """Of all observed scores."""
+        return float(self.totals.sum()) / max(float(self.counts.sum()), 1.0)
+
+    @property
+    def variance(self) -> float:
+        """Of all observed scores about the mean of their classifier."""
+        left = self.squares - self.totals**2 / np.maximum(self.counts, 1)
+        return max(float(left.sum()) / max(float(self.counts.sum()), 1.0), 1e-6)
+
+    def start(self, rank: int) -> FactorAnalysis:
+        """The leading eigenvectors of the covariance of observed cells; half of the variance is noise."""
+        means = (self.totals + MEAN_CELLS * self.mean) / (self.counts + MEAN_CELLS)
+        shifted = self.crossed * means
+        left = self.gram - shifted - shifted.T + self.both * np.outer(means, means)
+        share = float(self.counts.sum()) / max(self.rows * len(means), 1.0)
+        values, vectors = np.linalg.eigh(left / (max(self.rows, 1.0) * max(share, 0.05)))
+        top = np.argsort(values)[::-1][:rank]
+        signs = np.where(vectors[:, top].sum(axis=0) < 0, -1.0, 1.0)  # eigenvectors come with any sign
+        loadings = signs * vectors[:, top] * np.sqrt(np.maximum(values[top], 1e-3))
+        return FactorAnalysis(means, loadings, np.full(len(means), self.variance / 2))
 
     def pull(self, model: FactorAnalysis) -> Floats:
         """(m,) squares that the prior adds to those a classifier leaves."""
@@ -167,25 +220,35 @@ class _Data:
         return -0.5 * float((self.pull(model) / model.noise + NOISE_CELLS * np.log(model.noise)).sum())
 
 
-@dataclass(eq=False)
-class _Sums:
+@dataclass(frozen=True, eq=False)
+class StepSums(SummedFields):
     """Sums over the rows that have a cell of classifier j; x_i = (u_i, 1).
 
-    moments (m, r + 1, r + 1) of E[x x'], products (m, r + 1) of z E[x].
+    moments (m, r + 1, r + 1) of E[x x'], products (m, r + 1) of z E[x]; gained : what the factors of the rows add to
+    the log likelihood.
     """
 
     moments: Floats
     products: Floats
+    gained: float
 
-    def add(self, z: Floats, mask: Floats, factors: Floats, covariance: Floats) -> None:
+    @classmethod
+    def of(cls, z: Floats, mask: Floats, factors: Floats, covariance: Floats, gained: float) -> StepSums:
         """z is 0 where missing; covariance (n, r, r), or (1, r, r) for all rows."""
         n, r = factors.shape
         x = np.column_stack([factors, np.ones(n)])
         spread = np.zeros((len(covariance), r + 1, r + 1))
         spread[:, :r, :r] = covariance
         low = np.tril_indices(r + 1)
-        self.moments += _unpack(mask.T @ (_pairs(x, x) + spread[:, low[0], low[1]]), r + 1)
-        self.products += z.T @ x
+        moments = _unpack(mask.T @ (_pairs(x, x) + spread[:, low[0], low[1]]), r + 1)
+        return cls(moments, z.T @ x, gained)
+
+
+def _blocks(scores: Floats, observed: Mask) -> Iterator[tuple[Floats, Floats]]:
+    """Rows in blocks: scores, 0 where missing, and the mask as numbers."""
+    for start in range(0, len(scores), BLOCK_ROWS):
+        here = slice(start, start + BLOCK_ROWS)
+        yield np.where(observed[here], scores[here], 0.0), observed[here].astype(np.float64)
 
 
 def _pairs(x: Floats, y: Floats) -> Floats:
@@ -201,10 +264,3 @@ def _unpack(triangles: Floats, r: int) -> Floats:
     whole[:, low[0], low[1]] = triangles
     whole[:, low[1], low[0]] = triangles
     return whole
-
-
-def cube_root(squared: Floats, cells: Floats) -> Floats:
-    """A chi square of so many cells as a standard normal (Wilson and Hilferty); 0 without cells."""
-    k = np.maximum(cells, 1.0)
-    normal = (np.cbrt(squared / k) - (1 - 2 / (9 * k))) / np.sqrt(2 / (9 * k))
-    return np.where(cells > 0, normal, 0.0)

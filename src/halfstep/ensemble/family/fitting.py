@@ -12,11 +12,13 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from halfstep.core.arrays import Codes, Floats
 from halfstep.core.initial import seed_from
 from halfstep.core.logistic import cross_entropy, fit_logistic
+from halfstep.data.sweeps import SweepFile
+from halfstep.ensemble.family.beside import NOTHING, Beside
 from halfstep.ensemble.family.members import TOLERANCE, EstimatorMember, FoldedLabels, Member, Refit, Scene
 from halfstep.ensemble.family.roster import SURE_VIEWS, make_members, make_views
 from halfstep.ensemble.family.settings import FamilySettings
@@ -32,7 +34,7 @@ CHUNK_ROWS = 4096  # whose members' answers are held at one time
 CALIBRATION_PENALTY = 16.0
 """Of intercepts and slope of the last calibration: the members are calibrated already, so it takes many labels."""
 
-Roster = Callable[[Sequence[View], int], list[Member]]
+Roster = Callable[[Sequence[View], int, Beside], list[Member]]
 
 
 class Answering(Protocol):
@@ -75,9 +77,10 @@ class Committee:
             shift = scene.intercepts @ self.calibration[:-1] + self.calibration[-1] * average
             positive[here] = expit(average + shift)
             probabilities = expit(answers + shift)
-            within = np.array([member.variance(scene) for member in self.members])
-            between = (probabilities - self.weights @ probabilities) ** 2
-            spread[here] = self.weights @ (between + (probabilities * (1 - probabilities)) ** 2 * within)
+            reach = np.sqrt([member.variance(scene) for member in self.members])
+            within = (expit(answers + shift + reach) - expit(answers + shift - reach)) / 2
+            between = probabilities - self.weights @ probabilities
+            spread[here] = self.weights @ (between**2 + within**2)
         uncertainty: Floats = np.sqrt(spread).reshape(-1, n_channels).mean(axis=1)
         return by_class(positive, n_channels), uncertainty
 
@@ -87,6 +90,7 @@ class FamilyFit:
     """What a fit leaves behind. labels (n,) codes of `classes`, -1 unlabelled; None from files that kept no labels.
 
     rows : the fitted instances; held (labelled, classes) : probabilities of the labelled ones from the other folds.
+    frame_columns : of a fit on a cluster, whose instances are the labelled ones; names of "predictions" and "features".
     """
 
     classes: NDArray[Any]
@@ -104,6 +108,8 @@ class FamilyFit:
     naming: Naming
     rows: InstanceRows | None = None
     held: Floats | None = None
+    beside: Beside = NOTHING
+    frame_columns: dict[str, list[str]] | None = None
 
     @classmethod
     def of(
@@ -116,6 +122,7 @@ class FamilyFit:
         held: Floats | None,
         naming: Naming,
         n_features_in: int,
+        beside: Beside,
     ) -> FamilyFit:
         """What a committee that has learned answers about the rows it was fitted to; cells : the same rows."""
         return cls(
@@ -133,14 +140,22 @@ class FamilyFit:
             naming,
             rows,
             held,
+            beside,
         )
 
     @cached_property
     def told(self) -> ToldRows:
         """What the classifiers said of the fitted instances, looked at without labels."""
         if self.rows is None:
-            raise ValueError("this model came from a file that kept no predictions; fit it again, or pass P")
-        return ToldRows(self.rows, self.clip)
+            raise ValueError(
+                "this model has no fitted instances to compare with: it was fitted at many sites, or its file kept none"
+            )
+        view = self.committee.views.get(ToldRows.usual_view(self.n_classifiers)) if self.n_channels == 1 else None
+        return ToldRows(self.rows, self.clip, view)
+
+    def cells(self, rows: InstanceRows, features: ArrayLike | None) -> PredictedRows:
+        """Further instances as the committee looks at them."""
+        return PredictedRows.of(rows, self.clip, self.beside.of(features, rows.n))
 
     @property
     def opinions(self) -> Floats:
@@ -164,25 +179,29 @@ def fit_family(
     n_features_in: int,
     roster: Roster = make_members,
     views: dict[str, View] | None = None,
+    beside: Beside = NOTHING,
+    file: SweepFile | None = None,
 ) -> FamilyFit:
     """Learn from all rows and the labels there are.
 
     roster : which members stand on the views, of so many labels. views : of the same predictions, learned before.
+    file : where views are kept while others are learned.
     """
     if rows.n_channels > 1 and settings.estimators:
         raise ValueError(f"estimators= serve two classes; y has {len(rows.classes)}: {rows.classes[:5].tolist()}")
     seed = seed_from(settings.random_state)
     instances = np.flatnonzero(rows.y >= 0)
     here = (instances[:, None] * rows.n_channels + np.arange(rows.n_channels)).ravel()
-    labels = FoldedLabels(rows.row_labels[here].astype(np.float64), _folds(rows, instances, settings.folds, seed))
-    cells = PredictedRows(rows.P, rows.channel, settings.clip)
+    cells = PredictedRows.of(rows, settings.clip, beside.features)
+    truth, folds = rows.row_labels[here].astype(np.float64), _folds(rows, instances, settings.folds, seed)
+    labels = FoldedLabels(truth, folds, cells, here)
     planned = make_views(settings.ranks, settings.links, rows.P.shape[1])
     with steps_bar(len(planned), settings.verbose) as bar:
         if views is None:
-            views, spent = fit_views(planned, _sample(cells, seed), settings.max_seconds, SURE_VIEWS, bar)
+            views, spent = fit_views(planned, _sample(cells, seed), settings.max_seconds, SURE_VIEWS, bar, file)
         else:
             spent = dict.fromkeys(views, 0.0)
-        members = roster(list(views.values()), len(instances))
+        members = roster(list(views.values()), len(instances), beside)
         members += [EstimatorMember(name, Refit(each, rows, instances)) for name, each in settings.estimators]
         scene = Scene(cells.take(here), rows.n_channels, views)
         answers, seconds = learn_members(members, scene, labels, bar)
@@ -199,7 +218,7 @@ def fit_family(
         held = by_class(expit(average + shift), rows.n_channels)
     committee = Committee(views, members, weights, calibration)
     table = member_table(members, weights, losses, seconds, spent)
-    return FamilyFit.of(rows, cells, committee, table, log_loss, held, naming, n_features_in)
+    return FamilyFit.of(rows, cells, committee, table, log_loss, held, naming, n_features_in, beside)
 
 
 def _folds(rows: InstanceRows, instances: Codes, n_folds: int, seed: int) -> Codes | None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfstep.core.arrays import Codes, Floats
+from halfstep.core.blas import one_blas_thread
 from halfstep.ensemble.diagnostics import Diagnostics, calibration_curve, cosines, root
 from halfstep.ensemble.family.fitting import FamilyFit
 from halfstep.ensemble.family.views import PredictedRows
@@ -29,33 +30,45 @@ SAMPLE = 200
 """Instances on which that is tried."""
 SEEN = 1e-6  # answers are held so far from 0 and 1 before a logit
 
+ELSEWHERE = ("partial_fit", "add_classifiers", "query")
+"""What needs unlabelled instances."""
+
 Learn = Callable[..., FamilyFit]
-"""(rows, naming, views of the same predictions or None) to a fit."""
+"""(rows, naming, views of the same predictions or None, what is known beside them) to a fit."""
 
 
 def known_rows(fit: FamilyFit, method: str) -> InstanceRows:
+    if fit.frame_columns is not None and method in ELSEWHERE:
+        raise ValueError(
+            f"{method} needs the fitted instances, which a model fitted by SparkEngine leaves on the cluster; fit "
+            "again with the DataFrame of all of them"
+        )
     if fit.rows is None:
         raise ValueError(
-            f"{method} needs the fitted predictions; this model came from a file that kept none: fit it again"
+            f"{method} needs the fitted predictions; this model was fitted at many sites, or its file kept none: fit "
+            "it where they are"
         )
     return fit.rows
 
 
-def continued(learn: Learn, fit: FamilyFit, P: Any, y: Any, ids: Any) -> FamilyFit:
+def continued(learn: Learn, fit: FamilyFit, P: Any, y: Any, ids: Any, features: Any) -> FamilyFit:
     """See `CFEnsembleCV.partial_fit`."""
     rows = known_rows(fit, "partial_fit")
     if P is None:
+        if features is not None:
+            raise ValueError("features are those of more instances; pass P with them")
         if y is None:
             raise ValueError("partial_fit needs P (more instances), y (labels of the fitted ones), or both")
         fresh = codes_of(fit.classes, y, fit.naming.index)
-        return learn(replace(rows, y=np.where(fresh >= 0, fresh, rows.y)), fit.naming, fit.committee.views)
+        known = replace(rows, y=np.where(fresh >= 0, fresh, rows.y))
+        return learn(known, fit.naming, fit.committee.views, fit.beside)
     more, index = fit.naming.rows(P, fit.n_classifiers, fit.n_channels, ids)
     added = np.full(more.n, -1) if y is None else codes_of(fit.classes, y, index)
     together = replace(rows, P=np.concatenate([rows.P, more.P]), y=np.concatenate([rows.y, added]))
-    return learn(together, fit.naming.extended(index, more.n), None)
+    return learn(together, fit.naming.extended(index, more.n), None, fit.beside.with_instances(features, more.n))
 
 
-def with_classifiers(learn: Learn, fit: FamilyFit, P_extra: Any) -> FamilyFit:
+def with_classifiers(learn: Learn, fit: FamilyFit, P_extra: Any, groups: Any) -> FamilyFit:
     """See `CFEnsembleCV.add_classifiers`."""
     rows = known_rows(fit, "add_classifiers")
     extra, names = fit.naming.more(P_extra, fit.n_channels)
@@ -65,9 +78,11 @@ def with_classifiers(learn: Learn, fit: FamilyFit, P_extra: Any) -> FamilyFit:
             "predictions for the fitted instances, NaN where there are none"
         )
     naming: Naming = fit.naming.with_classifiers(fit.n_classifiers, names, extra.P.shape[1])
-    return learn(replace(rows, P=np.column_stack([rows.P, extra.P])), naming, None)
+    beside = fit.beside.with_classifiers(groups, extra.P.shape[1])
+    return learn(replace(rows, P=np.column_stack([rows.P, extra.P])), naming, None, beside)
 
 
+@one_blas_thread
 def query(fit: FamilyFit, n: int) -> NDArray[Any]:
     """See `CFEnsembleCV.query`."""
     rows = known_rows(fit, "query")
@@ -87,6 +102,7 @@ def _positive(fit: FamilyFit) -> Floats:
 # ---------------------------------------------------------------------- what classifiers count
 
 
+@one_blas_thread
 def classifier_weights(fit: FamilyFit) -> Floats:
     """(m,) how much the answer's log odds move with one log odds of a classifier, the mean over instances.
 
@@ -96,6 +112,8 @@ def classifier_weights(fit: FamilyFit) -> Floats:
     rows, k = known_rows(fit, "classifier_weights_"), fit.n_channels
     chosen = np.unique(np.linspace(0, rows.n - 1, SAMPLE).astype(int))
     P = rows.P[(chosen[:, None] * k + np.arange(k)).ravel()].reshape(len(chosen), k, -1)
+    known = fit.beside.features
+    side = None if known is None else np.repeat(known.values[chosen], k, axis=0)
     n, _, m = P.shape
     z = logit(np.nan_to_num(P, nan=0.5), fit.clip)
     asked = np.zeros((n, m), int) if k == 1 else np.nan_to_num(P, nan=-1.0).argmax(axis=1)
@@ -112,7 +130,8 @@ def classifier_weights(fit: FamilyFit) -> Floats:
     def answers(cells: Floats) -> Floats:
         flat = cells.reshape(-1, m)
         channel = np.tile(np.arange(k), len(flat) // k)
-        found = fit.committee.answer(PredictedRows(flat, channel, fit.clip))[0]
+        beside = None if side is None else np.tile(side, (len(flat) // len(side), 1))
+        found = fit.committee.answer(PredictedRows(flat, channel, fit.clip, beside))[0]
         return logit(found[:, 1:] if k == 1 else found, SEEN).reshape(*cells.shape[:-1])
 
     before, after = answers(still)[where, asked], answers(moved)[whose, where, asked]
@@ -138,10 +157,11 @@ def weight_errors(learn: Learn, fit: FamilyFit, repeats: int, seed: int) -> Floa
             half[kept] = rows.y[kept]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PredictionWarning)
-            found.append(classifier_weights(learn(replace(rows, y=half), fit.naming, fit.committee.views)))
+            found.append(classifier_weights(learn(replace(rows, y=half), fit.naming, fit.committee.views, fit.beside)))
     return np.asarray(np.std(found, axis=0, ddof=1))
 
 
+@one_blas_thread
 def diagnose(fit: FamilyFit, weights: Floats) -> Diagnostics:
     """What an average says about itself; `Diagnostics` has the meanings.
 

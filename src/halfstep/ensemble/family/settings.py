@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from halfstep.engine.local import thread_count
 from halfstep.ensemble.family.views import LINKS
 from halfstep.errors import check_number, one_of
 
@@ -28,6 +30,10 @@ class FamilySettings:
     positive: Any = None
     classes: Sequence[Any] | None = None
     votes: bool | None = None
+    engine: Any = None
+    checkpoint: str | os.PathLike[str] | None = None
+    every: int | str = 1
+    resume: bool = False
 
     def __post_init__(self) -> None:
         if not len(self.ranks):
@@ -48,5 +54,6 @@ class FamilySettings:
         check_number("folds", self.folds, at_least=2, whole=True)
         if not 0 < self.clip < 0.5:
             raise ValueError(f"clip={self.clip!r} must lie strictly between 0 and 0.5; 0.01 is the default")
+        thread_count(self.n_threads)
         if self.max_seconds is not None:
             check_number("max_seconds", self.max_seconds, at_least=0)

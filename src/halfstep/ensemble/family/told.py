@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from halfstep.core.arrays import Floats
-from halfstep.ensemble.family.analysis import cube_root
+from halfstep.ensemble.family.distance import parts_of
 from halfstep.ensemble.family.views import FIT_ROWS, FactorView, PredictedRows, Sight
 from halfstep.ensemble.inputs import InstanceRows
 from halfstep.ensemble.predictions import logit
@@ -22,19 +22,29 @@ CLASSIFIERS_FOR_A_FACTOR = 3
 
 @dataclass(frozen=True, eq=False)
 class ToldRows:
-    """Rows of the fitted instances, and what one factor analysis of up to RANK factors sees of them."""
+    """Rows of the fitted instances, and what one factor analysis of up to RANK factors sees of them.
+
+    known : that analysis, where a family has it among its views.
+    """
 
     rows: InstanceRows
     clip: float
+    known: FactorView | None = None
+
+    @staticmethod
+    def usual_view(m: int) -> str:
+        """What the factor analysis of m classifiers is called among the views of a family."""
+        return _usual(m).name
 
     @cached_property
     def cells(self) -> PredictedRows:
-        return PredictedRows(self.rows.P, self.rows.channel, self.clip)
+        return PredictedRows.of(self.rows, self.clip)
 
     @cached_property
     def view(self) -> FactorView:
-        rank = int(np.clip(self.rows.P.shape[1] // CLASSIFIERS_FOR_A_FACTOR, 1, RANK))
-        return FactorView(rank).fit(self.cells.take(slice(None, None, 1 + len(self.rows.P) // FIT_ROWS)))
+        if self.known is not None:
+            return self.known
+        return _usual(self.rows.P.shape[1]).fit(self.cells.take(slice(None, None, 1 + len(self.rows.P) // FIT_ROWS)))
 
     @cached_property
     def sight(self) -> Sight:
@@ -60,24 +70,14 @@ class ToldRows:
         return np.sort(self.distance(self.cells))
 
     def distance(self, cells: PredictedRows) -> Floats:
-        """(n,) how far the scores of an instance are from what the view expects, in normal deviates.
-
-        With S the covariance of its q observed scores (factors and noise), r'S^-1 r has q degrees of freedom; its cube
-        root is nearly normal, whatever q is. 0 where nothing is observed. The mean over the classes of an instance.
-        """
-        model, scores, mask = self.view.model, cells.scores("logit"), cells.observed.astype(np.float64)
-        left = np.where(cells.observed, scores - model.means, 0.0)
-        factors, _ = model.posterior(scores, cells.observed)
-        # r'S^-1 r = r'N^-1 (r - L u), u the posterior mean of the factors
-        square = (left / model.noise * (left - mask * (factors @ model.loadings.T))).sum(axis=1)
-        deviate = cube_root(np.maximum(square, 0), mask.sum(axis=1))
-        found: Floats = deviate.reshape(-1, self.rows.n_channels).mean(axis=1)
+        """(n,) how far the scores of instances are from what the view expects, in normal deviates; see `distance`."""
+        found: Floats = parts_of(self.view.model, cells, self.rows.n_channels)[:, 1]
         return found
 
     def novelty(self, cells: PredictedRows | None = None) -> Floats:
         """(n,) the share of fitted instances that are nearer to what is expected."""
         distance = self.distance(self.cells if cells is None else cells)
-        return np.searchsorted(self.usual, distance) / len(self.usual)
+        return share_nearer(self.usual, distance)
 
     def errors(self) -> tuple[Floats, Floats]:
         """(N,) sums of squared differences of predictions and reconstructions over observed cells, and their number."""
@@ -94,3 +94,12 @@ class ToldRows:
         """
         intercepts = np.eye(self.rows.n_channels)[self.rows.channel]
         return np.column_stack([intercepts, logit(positive, self.clip), self.sight.latent])
+
+
+def _usual(m: int) -> FactorView:
+    return FactorView(int(np.clip(m // CLASSIFIERS_FOR_A_FACTOR, 1, RANK)))
+
+
+def share_nearer(usual: Floats, distance: Floats) -> Floats:
+    """(n,) the share of the sorted usual distances that are below each."""
+    return np.asarray(np.searchsorted(usual, distance) / len(usual))

@@ -7,6 +7,8 @@ predictions; must not know labels, members or weights.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -14,8 +16,9 @@ import numpy as np
 
 from halfstep.core.arrays import Codes, Floats, Mask
 from halfstep.ensemble.baselines.base import row_mean
-from halfstep.ensemble.baselines.impute import Additive
-from halfstep.ensemble.family.analysis import FactorAnalysis
+from halfstep.ensemble.baselines.impute import Additive, AdditiveSums
+from halfstep.ensemble.family.analysis import Ascent, CellSums, FactorAnalysis, StepSums
+from halfstep.ensemble.inputs import InstanceRows, SideFeatures
 from halfstep.ensemble.learned import Learned
 from halfstep.ensemble.predictions import CLIP, expit, logit
 from halfstep.errors import one_of
@@ -28,12 +31,21 @@ FIT_ROWS = 20_000
 
 @dataclass(eq=False)
 class PredictedRows:
-    """Predictions of some rows: P (n, m), NaN where missing, and the class each row is about."""
+    """Predictions of some rows: P (n, m), NaN where missing, and the class each row is about.
+
+    features (n, q) : of the instance that a row is about, with mean 0 and deviation 1 over the fitted ones, or None.
+    """
 
     P: Floats
     channel: Codes
     clip: float = CLIP
-    _logits: list[Floats] = field(default_factory=list, repr=False)
+    features: Floats | None = None
+    _known: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, rows: InstanceRows, clip: float, features: SideFeatures | None = None) -> PredictedRows:
+        """Of instances and, where there are any, their features."""
+        return cls(rows.P, rows.channel, clip, None if features is None else features.by_row(rows.n_channels))
 
     @property
     def observed(self) -> Mask:
@@ -44,12 +56,51 @@ class PredictedRows:
         """(n, m) logits or probabilities, 0 where missing."""
         if link == "identity":
             return np.nan_to_num(self.P)
-        if not self._logits:
-            self._logits.append(np.where(self.observed, logit(np.nan_to_num(self.P, nan=0.5), self.clip), 0.0))
-        return self._logits[0]
+        logits: Floats = self._once(
+            link, lambda: np.where(self.observed, logit(np.nan_to_num(self.P, nan=0.5), self.clip), 0.0)
+        )
+        return logits
+
+    def sums(self, link: str) -> CellSums:
+        """What every factor analysis of these scores begins with."""
+        sums: CellSums = self._once(f"{link} sums", lambda: CellSums.of(self.scores(link), self.observed))
+        return sums
+
+    def _once(self, name: str, make: Callable[[], Any]) -> Any:
+        if name not in self._known:
+            self._known[name] = make()
+        return self._known[name]
 
     def take(self, rows: Any) -> PredictedRows:
-        return PredictedRows(self.P[rows], self.channel[rows], self.clip)
+        features = None if self.features is None else self.features[rows]
+        return PredictedRows(self.P[rows], self.channel[rows], self.clip, features)
+
+
+@dataclass(frozen=True, eq=False)
+class Unseen:
+    """What a view does not know of rows: (n or 1, r, r) covariances of their factors, and the cells that are missing.
+
+    direction (r,), basis (r, k) : what a unit of each factor does to centre and latent columns.
+    """
+
+    covariance: Floats
+    missing: Floats
+    loadings: Floats
+    noise: Floats
+    direction: Floats
+    basis: Floats
+
+    def of_factors(self, slope: float, weights: Floats) -> Floats:
+        """(n,) variance of  slope centre + latent.weights."""
+        along = slope * self.direction + self.basis @ weights
+        return np.broadcast_to(np.einsum("i,nij,j->n", along, self.covariance, along), len(self.missing))
+
+    def of_filled(self, weights: Floats) -> Floats:
+        """(n,) variance of  filled.weights (m,):  missing scores have that of their factors and their own noise."""
+        gaps = self.missing * weights
+        along = gaps @ self.loadings
+        known = (along[:, None, :] @ self.covariance @ along[:, :, None])[:, 0, 0]
+        return np.asarray(known + gaps**2 @ self.noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,36 +108,58 @@ class Sight:
     """Rows seen through a view.
 
     centre (n,) log odds of all classifiers taken together; latent (n, k) what they differ in, in units of log odds;
-    filled (n, m) scores in the view's link, reconstructed where missing; variance (n,) of the centre, as far as the
-    factors of a row are not known. A view without factors has no columns and no variance.
+    filled (n, m) scores in the view's link, reconstructed where missing. A view without factors has no columns, and
+    does not know what it does not know.
     """
 
     centre: Floats
     latent: Floats
     filled: Floats
-    variance: Floats
+    unknown: Unseen | None = None
 
     @classmethod
     def of_centre(cls, centre: Floats) -> Sight:
         """What a view without factors sees."""
         nothing = np.zeros((len(centre), 0))
-        return cls(centre, nothing, nothing, np.zeros(len(centre)))
+        return cls(centre, nothing, nothing)
 
 
 class View(Learned, ABC):
-    """`fit` learns from all rows; `look` answers for any."""
+    """Learned from sums over rows, wherever they are; `look` answers for any.
+
+    Until it is `settled`, whoever holds rows is to `ask` what the view needs of them, and the total is `told` to it.
+    `fit` does so with rows that are here.
+    """
 
     link: str = "logit"
+    settled = False
 
     @property
     @abstractmethod
     def name(self) -> str: ...
 
     @abstractmethod
-    def fit(self, cells: PredictedRows) -> Self: ...
+    def ask(self, cells: PredictedRows) -> Any:
+        """Sums over these rows."""
+
+    @abstractmethod
+    def told(self, sums: Any) -> Self:
+        """The view one step further, from the sums over all rows."""
 
     @abstractmethod
     def look(self, cells: PredictedRows) -> Sight: ...
+
+    def fit(self, cells: PredictedRows) -> Self:
+        view = self
+        while not view.settled:
+            view = view.told(view.ask(cells))
+        return view
+
+    def _with(self, **learned: Any) -> Self:
+        """A copy that has learned this."""
+        found = copy(self)
+        vars(found).update(learned)
+        return found
 
     def probabilities(self, scores: Floats) -> Floats:
         """Scores of the view's link as probabilities."""
@@ -97,17 +170,28 @@ class View(Learned, ABC):
         """Scores of the view's link as log odds."""
         return scores if self.link == "logit" else logit(scores, MEAN_CLIP)
 
+    def steepness(self, scores: Floats) -> Floats:
+        """By how much log odds move with scores of the view's link."""
+        if self.link == "logit":
+            return np.ones_like(scores)
+        p = self.probabilities(scores)
+        return np.asarray(1 / (p * (1 - p)))
+
 
 class MeanView(View):
     """The log odds of the mean observed probability."""
 
     name = "mean"
     learned = ("average",)
+    average: float
 
-    def fit(self, cells: PredictedRows) -> Self:
+    def ask(self, cells: PredictedRows) -> Floats:
+        """(2,) the sum of the means of rows that have cells, and their number."""
         means = self._means(cells, np.nan)
-        self.average = float(np.nanmean(means)) if np.isfinite(means).any() else 0.5
-        return self
+        return np.array([np.nansum(means), np.isfinite(means).sum()])
+
+    def told(self, sums: Floats) -> Self:
+        return self._with(average=float(sums[0] / sums[1]) if sums[1] else 0.5, settled=True)
 
     def _means(self, cells: PredictedRows, fallback: float) -> Floats:
         return row_mean(cells.scores("identity"), cells.observed.astype(np.float64), fallback)
@@ -121,11 +205,14 @@ class AdditiveView(View):
 
     name = "bias-adjusted mean"
     learned = ("bias", "centre")
+    bias: Floats
+    centre: float
 
-    def fit(self, cells: PredictedRows) -> Self:
-        found = Additive.fit(cells.scores("logit"), cells.observed, shrinkage=1.0)
-        self.bias, self.centre = found.bias, found.centre
-        return self
+    def ask(self, cells: PredictedRows) -> AdditiveSums:
+        return AdditiveSums.of(cells.scores("logit"), cells.observed)
+
+    def told(self, sums: AdditiveSums) -> Self:
+        return self._with(**vars(sums.solved(shrinkage=1.0)), settled=True)
 
     def look(self, cells: PredictedRows) -> Sight:
         return Sight.of_centre(Additive(self.bias, self.centre).scores(cells.scores("logit"), cells.observed))
@@ -139,20 +226,31 @@ class FactorView(View):
     """
 
     learned = ("means", "loadings", "noise")
+    means: Floats
+    loadings: Floats
+    noise: Floats
 
     def __init__(self, rank: int, link: str = "logit") -> None:
         one_of("link", link, LINKS)
         self.rank = rank
         self.link = link
+        self._ascent: Ascent | None = None
 
     @property
     def name(self) -> str:
         return f"factors {self.rank}" if self.link == "logit" else f"factors {self.rank} of probabilities"
 
-    def fit(self, cells: PredictedRows) -> Self:
-        found = FactorAnalysis.fit(cells.scores(self.link), cells.observed, self.rank)
-        self.means, self.loadings, self.noise = found.means, found.loadings, found.noise
-        return self
+    def ask(self, cells: PredictedRows) -> CellSums | StepSums:
+        if self._ascent is None:
+            return cells.sums(self.link)
+        return self._ascent.model.expect(cells.scores(self.link), cells.observed)
+
+    def told(self, sums: Any) -> Self:
+        ascent = Ascent.begun(sums, self.rank) if self._ascent is None else self._ascent.told(sums)
+        if not ascent.done:
+            return self._with(_ascent=ascent)
+        found = ascent.model
+        return self._with(means=found.means, loadings=found.loadings, noise=found.noise, _ascent=None, settled=True)
 
     @property
     def model(self) -> FactorAnalysis:
@@ -173,10 +271,11 @@ class FactorView(View):
         model = self.model
         factors, covariance = model.posterior(scores, observed)
         reconstructed = model.reconstruct(factors)
-        direction = self._slope * self.loadings.mean(axis=0)
+        direction, basis = self._slope * self.loadings.mean(axis=0), self._basis()
+        missing = (~observed).astype(np.float64)
         return Sight(
             self.log_odds(reconstructed.mean(axis=1)),
-            factors @ self._basis(),
+            factors @ basis,
             np.where(observed, scores, reconstructed),
-            np.broadcast_to(np.einsum("i,nij,j->n", direction, covariance, direction), len(scores)),
+            Unseen(covariance, missing, self.loadings, self.noise, direction, basis),
         )

@@ -12,11 +12,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch, get_tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from halfstep.core.arrays import Floats
 from halfstep.core.estimators import BaseEstimator, ClassifierMixin, TransformerMixin
-from halfstep.core.fitted import FromFit
+from halfstep.core.fitted import FromFit, fit_of
 from halfstep.core.initial import seed_from
 from halfstep.ensemble.family.estimator import CFEnsembleCV
 from halfstep.ensemble.from_estimators.features import FeatureTable
@@ -138,8 +138,7 @@ class FusionClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
     # ------------------------------------------------------------------ what was fitted
 
     def _fit(self) -> FusedEstimators:
-        check_is_fitted(self, "fitted_")
-        fit: FusedEstimators = self.fitted_
+        fit: FusedEstimators = fit_of(self)
         return fit
 
     @property

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
 from halfstep.core.arrays import Floats
+from halfstep.figures.tables import FactTable
 
 MOST = 600  # instances of either side that are compared
 PERMUTATIONS = 999
@@ -21,6 +22,12 @@ class BatchTest:
     p: float
     n_reference: int
     n_batch: int
+
+    def __repr__(self) -> str:
+        return repr(FactTable(asdict(self)))
+
+    def _repr_html_(self) -> str:
+        return FactTable(asdict(self))._repr_html_()
 
 
 def compare(reference: Floats, batch: Floats, seed: int = 0, permutations: int = PERMUTATIONS) -> BatchTest:

@@ -11,11 +11,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from halfstep.core.arrays import Codes, Floats
 from halfstep.core.estimators import BaseEstimator, ClassifierMixin
-from halfstep.core.fitted import FromFit
+from halfstep.core.fitted import FromFit, fit_of
 from halfstep.core.initial import seed_from
 from halfstep.ensemble.baselines.base import row_mean
 from halfstep.ensemble.baselines.stacking import ShrunkenStacking
@@ -99,7 +98,7 @@ class Shift(ClassifierMixin, BaseEstimator):
     rank : factors of the analyses, at most a third of the classifiers.
     folds : of the labels, for routes and difficulty: the fusion is fitted once more for each. 0: no such evidence.
     clip : probabilities are held inside [clip, 1 - clip] before the logits of novelty.
-    positive : the class whose probability P is; see `CFEnsembleCV`.
+    positive : the class whose probability P is; that of `model` if None. See `CFEnsembleCV`.
 
     Attributes
     ----------
@@ -112,7 +111,7 @@ class Shift(ClassifierMixin, BaseEstimator):
     route: str | None = None
     rank: int = 8
     folds: int = 3
-    clip: float = 0.003
+    clip: float = 0.015
     positive: Any = None
     random_state: Any = 0
 
@@ -127,10 +126,14 @@ class Shift(ClassifierMixin, BaseEstimator):
         one_of("route", self.route, ROUTES)
         check_number("rank", self.rank, at_least=1, whole=True)
         check_number("folds", self.folds, at_least=0, whole=True)
-        rows, naming = read_named(P, y, None, self.positive)
         model = CFEnsembleCV(random_state=self.random_state) if self.model is None else self.model
+        told = model.get_params(deep=False)
+        positive = told.get("positive") if self.positive is None else self.positive
+        rows, naming = read_named(P, y, None, positive, classes=told.get("classes"), votes=told.get("votes", False))
+        plain = {name: None for name in ("positive", "classes", "votes") if name in told}  # it sees codes, put right
+        model = clone(model).set_params(**plain)
         seed = seed_from(self.random_state)
-        cells = PredictedRows(rows.P, rows.channel, self.clip)
+        cells = self._cells(rows)
         reference = Reference.fit(cells, rows.n_channels, self.rank, seed)
         candidates = Candidates.fit(model, rows, rows.y)
         routes, difficulty, known = _evidence(model, rows, reference.novelty(cells).score, self.folds, seed)
@@ -211,8 +214,7 @@ class Shift(ClassifierMixin, BaseEstimator):
     # ------------------------------------------------------------------ inside
 
     def _fit(self) -> ShiftFit:
-        check_is_fitted(self, "fitted_")
-        fit: ShiftFit = self.fitted_
+        fit: ShiftFit = fit_of(self)
         return fit
 
     def _rows(self, P: Any) -> InstanceRows:
@@ -220,7 +222,7 @@ class Shift(ClassifierMixin, BaseEstimator):
         return fit.naming.rows(P, fit.n_classifiers, fit.n_channels)[0]
 
     def _cells(self, rows: InstanceRows) -> PredictedRows:
-        return PredictedRows(rows.P, rows.channel, self.clip)
+        return PredictedRows.of(rows, self.clip)
 
     def _seed(self) -> int:
         return seed_from(self.random_state)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from halfstep.core.arrays import Floats
+from halfstep.figures.tables import html_table, text_table
 
 DRAWS = 200
 FLOOR = 1e-6
@@ -31,6 +32,23 @@ class Prevalence:
     low: Floats
     high: Floats
     shifted: bool
+
+    def _rows(self) -> list[dict[str, Any]]:
+        columns = (np.asarray(each).tolist() for each in (self.classes, self.before, self.now, self.low, self.high))
+        return [
+            dict(zip(("class", "before", "now", "low", "high"), row, strict=True)) for row in zip(*columns, strict=True)
+        ]
+
+    @property
+    def caption(self) -> str:
+        """The verdict."""
+        return "shares have shifted" if self.shifted else "no shift of shares is seen"
+
+    def __repr__(self) -> str:
+        return f"{self.caption}\n{text_table(self._rows())}"
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows(), self.caption)
 
 
 @dataclass(frozen=True, eq=False)

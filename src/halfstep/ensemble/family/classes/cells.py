@@ -25,10 +25,14 @@ def held_logs(p: Floats, clip: float, axis: int = -1) -> Floats:
 
 @dataclass(eq=False)
 class ClassCells:
-    """P (n, K, m), NaN where a prediction is missing, which then is missing for every class; observed (n, m)."""
+    """P (n, K, m), NaN where a prediction is missing, which then is missing for every class; observed (n, m).
+
+    features (n, q) : of the instances, with mean 0 and deviation 1 over the fitted ones, or None.
+    """
 
     P: Floats
     clip: float = CLIP
+    features: Floats | None = None
     _ratios: list[Floats] = field(default_factory=list, repr=False)
 
     @property
@@ -42,7 +46,7 @@ class ClassCells:
         return observed
 
     def take(self, rows: Any) -> ClassCells:
-        return ClassCells(self.P[rows], self.clip)
+        return ClassCells(self.P[rows], self.clip, None if self.features is None else self.features[rows])
 
     @property
     def probabilities(self) -> Floats:

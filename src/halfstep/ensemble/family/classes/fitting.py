@@ -15,6 +15,8 @@ import numpy as np
 from halfstep.core.arrays import Codes, Floats
 from halfstep.core.initial import seed_from
 from halfstep.core.softmax import fit_softmax, softmax_loss, softmax_of
+from halfstep.data.sweeps import SweepFile
+from halfstep.ensemble.family.beside import NOTHING, Beside
 from halfstep.ensemble.family.classes.cells import ClassCells
 from halfstep.ensemble.family.classes.members import ClassLabels, ClassMember, ClassScene
 from halfstep.ensemble.family.classes.roster import make_class_members, make_class_views
@@ -34,6 +36,8 @@ LEAST_INSTANCES = 500
 """Views are learned from VIEW_ROWS rows, a row being a class of an instance, but from so many instances at least."""
 VOTE_ROWS = 3000
 """Instances from which the votes of classifiers are learned, beside the labelled ones."""
+MOST_COEFFICIENTS = 1000
+"""Features x classes."""
 LEAST_LABELS = 4
 """Fewer labels than that are not held out."""
 
@@ -50,7 +54,7 @@ class ClassCommittee:
 
     def answer(self, rows: PredictedRows) -> tuple[Floats, Floats]:
         """(n, K) probabilities and (n,) standard deviations of that of the likeliest class."""
-        cells = class_cells(rows.P, self.n_classes, rows.clip)
+        cells = class_cells(rows, self.n_classes)
         n, K, m = cells.P.shape
         answers, spread = np.empty((n, K)), np.empty(n)
         step = max(1, CHUNK_CELLS // (K * m))
@@ -68,9 +72,10 @@ class ClassCommittee:
         return answers, np.sqrt(spread)
 
 
-def class_cells(P: Floats, n_classes: int, clip: float) -> ClassCells:
+def class_cells(rows: PredictedRows, n_classes: int) -> ClassCells:
     """Rows of instances, one for each class, as the cells of instances."""
-    return ClassCells(P.reshape(-1, n_classes, P.shape[1]), clip)
+    features = None if rows.features is None else rows.features[::n_classes]
+    return ClassCells(rows.P.reshape(-1, n_classes, rows.P.shape[1]), rows.clip, features)
 
 
 def fit_classes(
@@ -79,15 +84,24 @@ def fit_classes(
     naming: Naming,
     n_features_in: int,
     views: dict[str, ClassView] | None = None,
+    beside: Beside = NOTHING,
+    file: SweepFile | None = None,
 ) -> FamilyFit:
     """Learn from all instances and the labels there are; rows.n_channels is the number of classes.
 
     views : of the same predictions, learned before.
+    file : where views are kept while others are learned.
     """
     if settings.estimators:
         raise ValueError(f"estimators= serve two classes; y has {len(rows.classes)}: {rows.classes[:5].tolist()}")
+    if beside.n_features * rows.n_channels > MOST_COEFFICIENTS:
+        raise ValueError(
+            f"{beside.n_features} features x {rows.n_channels} classes are more than the {MOST_COEFFICIENTS} "
+            "coefficients that few labels can teach; train a classifier on the features and fuse it with the others"
+        )
     seed, K = seed_from(settings.random_state), rows.n_channels
-    cells = class_cells(rows.P, K, settings.clip)
+    said = PredictedRows.of(rows, settings.clip, beside.features)
+    cells = class_cells(said, K)
     instances = np.flatnonzero(rows.y >= 0)
     folds = _class_folds(rows.y[instances], settings.folds, seed)
     some = _some(len(cells.P), VOTE_ROWS, seed, instances)
@@ -96,10 +110,10 @@ def fit_classes(
     with steps_bar(len(planned), settings.verbose) as bar:
         if views is None:
             sample = cells.take(_some(len(cells.P), max(LEAST_INSTANCES, VIEW_ROWS // K), seed))
-            views, spent = fit_views(planned, sample, settings.max_seconds, SURE_VIEWS, bar)
+            views, spent = fit_views(planned, sample, settings.max_seconds, SURE_VIEWS, bar, file)
         else:
             spent = dict.fromkeys(views, 0.0)
-        members = make_class_members(list(views.values()), len(instances))
+        members = make_class_members(list(views.values()), len(instances), beside)
         scene = ClassScene(cells.take(instances), views)
         answers, seconds = learn_members(members, scene, labels, bar)
     weights, losses = np.full(len(members), 1 / len(members)), None
@@ -114,8 +128,7 @@ def fit_classes(
         held = softmax_of((1 + calibration[0]) * average)
     committee = ClassCommittee(K, views, members, weights, calibration)
     table = member_table(members, weights, losses, seconds, spent)
-    said = PredictedRows(rows.P, rows.channel, settings.clip)
-    return FamilyFit.of(rows, said, committee, table, log_loss, held, naming, n_features_in)
+    return FamilyFit.of(rows, said, committee, table, log_loss, held, naming, n_features_in, beside)
 
 
 def _some(n: int, most: int, seed: int, sure: Codes | None = None) -> Codes:

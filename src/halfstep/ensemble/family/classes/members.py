@@ -16,8 +16,9 @@ import numpy as np
 from halfstep.core.arrays import Codes, Floats
 from halfstep.core.softmax import fit_softmax, softmax_loss, softmax_of
 from halfstep.ensemble.family.classes.cells import ClassCells
-from halfstep.ensemble.family.classes.confusion import VoteModel, VoteTable
 from halfstep.ensemble.family.classes.views import ClassSight, ClassView, pool, pooled_logs
+from halfstep.ensemble.family.confusion import VoteModel, VoteTable
+from halfstep.ensemble.family.members import group_shares
 from halfstep.ensemble.learned import Learned
 
 INTERCEPT_PENALTY = 8.0
@@ -141,6 +142,44 @@ class ClassLatent(ClassCentre):
 
     def _deviations(self, scene: ClassScene) -> Floats:
         return self._sight(scene).latent
+
+
+class ClassFeatures(ClassCentre):
+    """The centre, and features of the instances with weights for each class, under penalty strength/2 |w|^2."""
+
+    def __init__(self, view: ClassView, strength: float) -> None:
+        super().__init__(view, f", features {strength:g}")
+        self.strength = strength
+
+    def _deviations(self, scene: ClassScene) -> Floats:
+        """(n, K, q K): those of class k are 0 for the other classes."""
+        features, K = scene.cells.features, scene.cells.n_classes
+        if features is None:
+            raise ValueError("the model was fitted with features of instances; pass features= with those of these")
+        apart = features[:, None, None, :] * np.eye(K)[None, :, :, None]
+        return np.asarray(apart.reshape(len(features), K, -1))
+
+
+class ClassGroups(ClassCentre):
+    """The mean of the means of groups, so that a group counts once, and what each group differs from it."""
+
+    def __init__(self, view: ClassView, codes: Codes, strength: float) -> None:
+        super().__init__(view, f", groups {strength:g}")
+        self.strength = strength
+        self._share = group_shares(codes)
+
+    def _means(self, scene: ClassScene) -> Floats:
+        return np.asarray(self._sight(scene).filled @ self._share)
+
+    def _base(self, scene: ClassScene) -> Floats:
+        return np.asarray(self._means(scene).mean(axis=2))
+
+    def _deviations(self, scene: ClassScene) -> Floats:
+        means = self._means(scene)
+        return np.asarray(means - means.mean(axis=2, keepdims=True))
+
+    def variance(self, scene: ClassScene) -> Floats:
+        return np.zeros(len(scene.cells.P))
 
 
 class ClassStacked(ClassCentre):
