@@ -80,7 +80,10 @@ def check_number(
     kind = "whole number" if whole else "finite number"
     bound = f" of at least {at_least}" if at_least is not None else f" above {above}" if above is not None else ""
     numeric = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
-    number = float(value) if numeric else math.nan  # type: ignore[arg-type]
+    try:
+        number = float(value) if numeric else math.nan  # type: ignore[arg-type]
+    except OverflowError:  # a whole number beyond all floats
+        number = math.inf
     fits = math.isfinite(number) and (at_least is None or number >= at_least) and (above is None or number > above)
     if not fits:
         raise ValueError(f"{name}={value!r} must be a {kind}{bound}.")

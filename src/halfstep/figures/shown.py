@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from halfstep.core import losses
 from halfstep.core.arrays import Floats
 from halfstep.core.estimators import BaseEstimator
+from halfstep.core.fitted import fit_of
 from halfstep.errors import check_number, one_of
 from halfstep.figures import draw, hook, views
 
@@ -32,6 +33,7 @@ class Shown(BaseEstimator):
         self, path: str | os.PathLike[str] = "report.html", *, title: str | None = None, **evidence: Any
     ) -> Path:
         """Write one self-contained HTML page about this model and return its path; see `halfstep.report.chapter`."""
+        fit_of(self)
         return hook.write(self, path, title=title, **evidence)
 
     def _facts(self) -> dict[str, str]:
@@ -52,8 +54,7 @@ class Shown(BaseEstimator):
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def _need_fit(self) -> None:
-        if not hasattr(self, "fitted_"):
-            raise ValueError(f"this {type(self).__name__} is not fitted yet; call fit first.")
+        fit_of(self)
 
 
 class ShownBySweep(Shown):

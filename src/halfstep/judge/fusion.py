@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from halfstep.ensemble.inputs import MAX_CLASSES, make_folds
 from halfstep.ensemble.naming import auc, codes_of, instance_index, labels_in_order, read_named
 from halfstep.ensemble.predictions import PredictionWarning, read_labels
 from halfstep.errors import check_number, one_of
+from halfstep.figures.tables import frame_of, html_table, text_table
 
 HOW = ("transductive", "inductive")
 RIVALS = ("Mean", "ShrunkenStacking", "GreedySelection")
@@ -102,13 +103,39 @@ class CrossValidation:
             for name, row in self.scores.items()
         ]
 
+    def to_frame(self) -> Any:
+        """A pandas frame with a row for each method and metric: method, metric, value, low, high."""
+        return frame_of(
+            [
+                {"method": name, "metric": metric, **asdict(found)}
+                for name, row in self.scores.items()
+                for metric, found in row.items()
+            ]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and text, ready for JSON."""
+        scores, differences = (
+            {name: {metric: asdict(found) for metric, found in row.items()} for name, row in table.items()}
+            for table in (self.scores, self.differences)
+        )
+        return {"model": self.model, "how": self.how, "labels": len(self.labels)} | {
+            "scores": scores,
+            "differences": differences,
+        }
+
+    @property
+    def caption(self) -> str:
+        """What the numbers are."""
+        return f"{self.how}, {len(self.labels)} labels"
+
     def __str__(self) -> str:
-        rows = self.records()
-        head = list(rows[0])
-        widths = [max(len(name), *(len(str(row[name])) for row in rows)) for name in head]
-        lines = ["  ".join(name.ljust(width) for name, width in zip(head, widths, strict=True))]
-        lines += ["  ".join(str(row[name]).ljust(w) for name, w in zip(head, widths, strict=True)) for row in rows]
-        return "\n".join([f"{self.how}, {len(self.labels)} labels", *(line.rstrip() for line in lines)])
+        return f"{self.caption}\n{text_table(self.records())}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_table(self.records(), self.caption)
 
 
 def cross_validate(
@@ -163,7 +190,7 @@ def cross_validate(
             for name, answer in methods.items():
                 found[name][held] += answer(known[held], how) / repeats
     truth = codes[known]
-    scores, differences = _judged(type(model).__name__, found, truth, chosen, level, seed)
+    scores, differences = paired(type(model).__name__, found, truth, chosen, level, seed)
     return CrossValidation(type(model).__name__, how, scores, differences, found, truth, known)
 
 
@@ -216,9 +243,10 @@ def take_rows(P: Any, rows: NDArray[np.intp]) -> Any:
     return (P if hasattr(P, "__array__") and hasattr(P, "columns") else np.asarray(P))[rows]
 
 
-def _judged(
+def paired(
     own: str, found: dict[str, Floats], y: Codes, metrics: Sequence[str], level: float, seed: int
 ) -> tuple[dict[str, dict[str, Interval]], dict[str, dict[str, Interval]]]:
+    """Scores of each method by metric, and differences `own` minus each other, over the same instances drawn again."""
     if not 0 < level < 1:
         raise ValueError(f"level={level!r} must lie strictly between 0 and 1; 0.95 is usual")
     random = np.random.default_rng(seed)

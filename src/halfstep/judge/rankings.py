@@ -16,16 +16,24 @@ from sklearn.base import clone
 
 from halfstep import metrics as metric
 from halfstep.errors import one_of
+from halfstep.judge.features import FeaturesOf
 from halfstep.judge.result import Measured
-from halfstep.judge.splits import Split, leave_k_out, strong_generalisation, time_split
+from halfstep.judge.splits import Split, cold_items, cold_users, few, leave_k_out, strong_generalisation, time_split
 from halfstep.metrics import Floats, Ints, checked_k
 from halfstep.models.baselines import ItemKNN, Popularity
+from halfstep.models.feature_baselines import FactorRidge, FeatureKNN, FeatureRidge, GroupPopularity
 
 PROTOCOLS: dict[str, Callable[..., Split]] = {
     "strong_generalisation": strong_generalisation,
     "leave_k_out": leave_k_out,
     "time_split": time_split,
+    "few": few,
+    "cold_users": cold_users,
+    "cold_items": cold_items,
 }
+BY_FEATURES = (GroupPopularity, FeatureKNN, FeatureRidge, FactorRidge)
+BASELINES: dict[str, tuple[type[Any], ...]] = {"cold_users": (Popularity, *BY_FEATURES), "cold_items": BY_FEATURES}
+"""Who stands in the tables of a protocol; `Popularity` and `ItemKNN` in all others."""
 
 
 @runtime_checkable
@@ -43,12 +51,32 @@ class Ranker(Protocol):
         """
 
 
+@runtime_checkable
+class FeatureRanker(Ranker, Protocol):
+    """A ranker that knows features: its `fit` takes `user_features` and `item_features` too."""
+
+    def rank_new(
+        self,
+        seen: Any,
+        n: int,
+        rows: npt.NDArray[np.intp] | None = None,
+        *,
+        user_features: Any = None,
+        item_features: Any = None,
+    ) -> npt.NDArray[np.int32]:
+        """As `rank_items`, for what was not there when the model was fitted.
+
+        user_features : of the rows of `seen`, which are new (`rows` is None) and may have cells or none.
+        item_features : of new items, in place of the known ones: positions and `seen` are over them.
+        """
+
+
 class Judgement(NamedTuple):
     """All a metric may look at. `relevant` has a cell in every row, so no user is left out here."""
 
     ranked: Ints
     relevant: Any
-    item_counts: npt.NDArray[np.int64]
+    item_counts: npt.NDArray[Any]
     n_train_users: int
 
 
@@ -87,7 +115,14 @@ class RankingJudge:
         k: int | Iterable[int] | None,
         n_splits: int,
         random: Any,
+        user_features: Any = None,
+        item_features: Any = None,
     ) -> None:
+        if isinstance(data, Split) and (user_features is not None or item_features is not None):
+            raise ValueError(
+                "user_features and item_features go with the matrix that is split; data is a Split already."
+            )
+        self._features = FeaturesOf.of(data, protocol, user_features, item_features)
         self._wanted = _wanted_metrics(DEFAULT_METRICS if metrics is None else metrics, 10 if k is None else k)
         self._depth = max(depth for _, depth in self._wanted.values())
         self.splits = [_split(data, protocol, dict(options), random) for _ in range(n_splits)]
@@ -95,23 +130,30 @@ class RankingJudge:
             raise ValueError(f"n_splits={n_splits}, but there is one past and one future; 'time_split' takes 1.")
         if n_splits > 1 and isinstance(data, Split):
             raise ValueError(f"n_splits={n_splits} cannot apply: data is a Split already. Leave it out.")
-        n_items = self.splits[0].train.shape[1]
+        n_items = self.splits[0].relevant.shape[1]
         if self._depth > n_items:
             raise ValueError(
                 f"k={self._depth} but the catalogue has only {n_items} items; judge at most {n_items} of them."
             )
 
     def baselines(self, models: Mapping[str, Any]) -> dict[str, Any]:
-        """Popularity and ItemKNN, unless the models hold one of them already."""
+        """Those of the protocol, unless the models hold one of them already."""
         present = {type(model) for model in models.values()}
-        return {kind.__name__: kind() for kind in (Popularity, ItemKNN) if kind not in present}
+        kinds = BASELINES.get(self.splits[0].protocol, (Popularity, ItemKNN))
+        return {kind.__name__: kind() for kind in kinds if kind not in present}
 
     def prepare(self, models: Mapping[str, Any]) -> None:
-        """Nothing depends on the models."""
+        """New items can only be ranked by models that know features."""
+        for name, model in models.items():
+            if self.splits[0].items is not None and not isinstance(model, FeatureRanker):
+                raise TypeError(
+                    f"models: {name!r} is a {type(model).__name__}, which cannot rank items it has never seen; "
+                    "protocol='cold_items' needs rank_new(seen, n, rows, item_features=...)."
+                )
 
     def measure(self, name: str, model: Any, split: Split) -> Measured:
         """Fit a clone, rank once, compute every metric."""
-        return _measure(name, model, split, self._wanted, self._depth)
+        return _measure(name, model, split, self._features, self._wanted, self._depth)
 
     def check(self, measured: Mapping[str, Measured]) -> None:
         """Every ranker answers every metric."""
@@ -122,15 +164,21 @@ class RankingJudge:
         return {"protocol": self.splits[0].protocol, "n_users": n_users, "left_out": self.splits[0].left_out}
 
 
-def _measure(name: str, model: Any, split: Split, wanted: dict[str, tuple[str, int]], n: int) -> Measured:
+def _measure(
+    name: str, model: Any, split: Split, features: FeaturesOf, wanted: dict[str, tuple[str, int]], n: int
+) -> Measured:
     """Fit a clone, rank once, compute every metric."""
+    takes = isinstance(model, FeatureRanker)
+    new = features.to_rank(split) if takes else {}
     started = time.perf_counter()
-    fitted = clone(model, safe=False).fit(split.train)
+    fitted = clone(model, safe=False).fit(split.train, **(features.to_fit(split) if takes else {}))
     fit_done = time.perf_counter()
-    ranked = fitted.rank_items(split.seen, n, rows=split.rows)
+    rank = fitted.rank_new if new else fitted.rank_items
+    ranked = rank(split.seen, n, rows=split.rows, **new)
     rank_done = time.perf_counter()
     _check_ranking(name, ranked, split.seen, n)
-    counts = np.bincount(split.train.indices, minlength=split.train.shape[1])
+    ranked_items = split.relevant.shape[1]
+    counts = np.bincount(split.train.indices, minlength=ranked_items) if split.items is None else np.zeros(ranked_items)
     judgement = Judgement(np.asarray(ranked), split.relevant, counts, split.train.shape[0])
     values = {label: METRICS[key](judgement, depth) for label, (key, depth) in wanted.items()}
     return Measured(

@@ -56,6 +56,10 @@ class AskedPairs:
     def interval(self, level: float) -> tuple[Floats, Floats]:
         if is_classifier(self.model):
             raise NotAnswered("predict_interval")
+        levels = getattr(losses.get(getattr(self.model, "loss", "squared")), "levels", None)
+        ends = ((1 - level) / 2, (1 + level) / 2)
+        if levels and not all(np.isclose(levels, end, rtol=0, atol=1e-9).any() for end in ends):
+            raise NotAnswered("predict_interval")  # a model of other quantiles
         bounds = self.ask("predict_interval", level)
         return bounds[:, 0], bounds[:, 1]
 

@@ -66,11 +66,30 @@ def ratings_by_time(data: Ratings, *, share: float = 0.1, cutoff: Any = None, se
     return _split(data, data.timestamps > cutoff, "by_time")
 
 
+def ratings_of_new_users(data: Ratings, *, share: float = 0.2, seed: int = 0) -> RatingSplit:
+    """Hold all ratings of a share of the users out, drawn at random: nothing is known of them, but perhaps features."""
+    return _whole_side(data, 0, share, seed, "cold_users")
+
+
+def ratings_of_new_items(data: Ratings, *, share: float = 0.2, seed: int = 0) -> RatingSplit:
+    """Hold all ratings of a share of the items out, drawn at random."""
+    return _whole_side(data, 1, share, seed, "cold_items")
+
+
 RATING_PROTOCOLS: dict[str, Callable[..., RatingSplit]] = {
     "random": random_ratings,
     "per_user": ratings_per_user,
     "by_time": ratings_by_time,
+    "cold_users": ratings_of_new_users,
+    "cold_items": ratings_of_new_items,
 }
+
+
+def _whole_side(data: Ratings, side: int, share: float, seed: int, protocol: str) -> RatingSplit:
+    _checked_share(share)
+    index, codes = encode(data.pairs[:, side], ("user", "item")[side])
+    held_out = np.random.default_rng(seed).permutation(len(index)) < round(share * len(index))
+    return _split(data, held_out[codes], protocol)
 
 
 def _split(data: Ratings, test: NDArray[np.bool_], protocol: str) -> RatingSplit:

@@ -5,7 +5,6 @@ Knows the sums of each user, model and metric. Knows neither models nor how they
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from halfstep.errors import one_of
+from halfstep.figures.tables import frame_of, html_table, text_table
 
 Floats = npt.NDArray[np.float64]
 Finish = Callable[[Floats], Floats]
@@ -132,11 +132,27 @@ class Comparison:
             "differences": {metric: asdict(value) for metric, value in self.differences.items()},
         }
 
-    def __str__(self) -> str:
+    def to_frame(self) -> Any:
+        """A pandas frame with a row for each metric: metric, mean, low, high, verdict."""
+        found = self.differences.items()
+        return frame_of([{"metric": name, **asdict(value), "verdict": self.verdict(name)} for name, value in found])
+
+    @property
+    def caption(self) -> str:
+        """What the numbers are."""
+        return f"{self.a} minus {self.b}, {self.confidence:.0%} intervals"
+
+    def records(self) -> list[dict[str, str]]:
+        """A row for each metric, with the verdict."""
         higher = {"a": f"{self.a} is higher", "b": f"{self.b} is higher", "undecided": "undecided"}
-        cells = [["metric", "difference", ""]]
-        cells += [[name, str(value), higher[self.verdict(name)]] for name, value in self.differences.items()]
-        return f"{self.a} minus {self.b}, {self.confidence:.0%} intervals\n{_text_table(cells)}"
+        found = self.differences.items()
+        return [{"metric": name, "difference": str(value), "": higher[self.verdict(name)]} for name, value in found]
+
+    def __str__(self) -> str:
+        return f"{self.caption}\n{text_table(self.records())}"
+
+    def _repr_html_(self) -> str:
+        return html_table(self.records(), self.caption)
 
     __repr__ = __str__
 
@@ -250,12 +266,25 @@ class Result:
             "models": models,
         }
 
-    def _cells(self) -> list[list[str]]:
-        rows = [["model", *self.metrics, "fit s", f"{self.answering} s"]]
-        for name, measured in self.models.items():
-            estimates = [self._text(name, metric) for metric in self.metrics]
-            rows.append([name, *estimates, f"{measured.fit_seconds:.2f}", f"{measured.rank_seconds:.2f}"])
-        return rows
+    def to_frame(self) -> Any:
+        """A pandas frame with a row for each model and metric: model, metric, mean, low, high (NaN where there is no
+        interval)."""
+        return frame_of(
+            [
+                {"model": name, "metric": metric, **asdict(value)}
+                for name, found in self.table.items()
+                for metric, value in found.items()
+            ]
+        )
+
+    def _rows(self) -> list[dict[str, str]]:
+        times = {"fit s": "fit_seconds", f"{self.answering} s": "rank_seconds"}
+        return [
+            {"model": name}
+            | {metric: self._text(name, metric) for metric in self.metrics}
+            | {head: f"{getattr(measured, seconds):.2f}" for head, seconds in times.items()}
+            for name, measured in self.models.items()
+        ]
 
     def records(self, digits: int = 4) -> list[dict[str, Any]]:
         """A row for each model: its name, its metrics with their intervals, and the seconds of its fit."""
@@ -275,18 +304,12 @@ class Result:
         return self.table[model][metric].text(digits) if metric in self.table[model] else "-"
 
     def __str__(self) -> str:
-        return f"{self.caption}\n{_text_table(self._cells())}"
+        return f"{self.caption}\n{text_table(self._rows())}"
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        def line(cells: list[str], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-        head, *body = self._cells()
-        rows = "".join(line(cells, "td") for cells in body)
-        caption = f"<caption>{html.escape(self.caption)}</caption>"
-        return f"<table>{caption}<thead>{line(head, 'th')}</thead><tbody>{rows}</tbody></table>"
+        return html_table(self._rows(), self.caption)
 
 
 def bootstrap_means(values: Floats, n_bootstrap: int, seed: int) -> Floats:
@@ -298,11 +321,3 @@ def bootstrap_means(values: Floats, n_bootstrap: int, seed: int) -> Floats:
         times_drawn = np.bincount(random.integers(n, size=n), minlength=n)
         means[replicate] = times_drawn @ values / n
     return means
-
-
-def _text_table(rows: list[list[str]]) -> str:
-    """Aligned columns, the first to the left and the others to the right, with a rule below the head."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(lines)

@@ -52,6 +52,8 @@ def evaluate(
     metrics: Iterable[str] | None = None,
     k: int | Iterable[int] | None = None,
     *,
+    user_features: Any = None,
+    item_features: Any = None,
     protocol_options: Mapping[str, Any] | None = None,
     baselines: bool = True,
     n_splits: int = 1,
@@ -66,14 +68,18 @@ def evaluate(
     predict for pairs.
 
     models            a model, a list of them, or a dict of name to model; they are cloned, never changed
-    protocol          rankings: "strong_generalisation" (default), "leave_k_out" or "time_split"; ratings: "random"
-                      (default), "per_user" or "by_time"; None for a split made beforehand
+    protocol          rankings: "strong_generalisation" (default), "leave_k_out", "time_split", "few", "cold_users" or
+                      "cold_items"; ratings: "random" (default), "per_user", "by_time", "cold_users" or
+                      "cold_items"; None for a split made beforehand
     metrics           names in `METRICS`, "ndcg" at every `k` and "ndcg@100" at 100 alone; or in `RATING_METRICS`, such
                       as "rmse", "pinball@0.9" and "coverage@0.9". None chooses the usual ones
     k                 rankings: how many of the best items are judged, one number or several; 10 when left out
+    user_features, item_features  rankings: whatever `Features.of` takes, for models that know features
+                      (`FeatureRanker`); cold protocols take what they need from the data where none are given
     protocol_options  arguments of the split function, such as `{"holdout_users": 1000}` or `{"share": 0.2}`
     baselines         whether `Popularity` and `ItemKNN` stand in the table, unless the models hold one of them; for
-                      ratings `Constant` and `Biases` under the loss of every model
+                      ratings `Constant` and `Biases` under the loss of every model; for cold protocols those that
+                      know features
     n_splits          so many splits, one after the other; sums of a user are added
     n_bootstrap       resamples of the users for the intervals
     confidence        probability mass of an interval
@@ -84,7 +90,8 @@ def evaluate(
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence!r}; expected a number between 0 and 1, such as 0.95.")
     random = check_random_state(random_state)
-    judge = _judge(data, protocol, protocol_options or {}, metrics, k, n_splits, random, random_state)
+    features = {"user_features": user_features, "item_features": item_features}
+    judge = _judge(data, protocol, protocol_options or {}, metrics, k, n_splits, random, random_state, features)
     named = _named(models, judge, baselines)
     judge.prepare(named)
     measured = {
@@ -111,11 +118,14 @@ def _judge(
     n_splits: int,
     random: Any,
     random_state: Any,
+    features: Mapping[str, Any],
 ) -> Judge:
     """Who judges these data. Splits of ratings are named by their seed, those of matrices are drawn in turn."""
     if isinstance(data, Ratings | RatingSplit):
+        if any(given is not None for given in features.values()):
+            raise ValueError("user_features and item_features are for rankings; data are ratings. Leave them out.")
         return RatingJudge(data, protocol, options, metrics, k, n_splits, random_state)
-    return RankingJudge(data, protocol, options, metrics, k, n_splits, random)
+    return RankingJudge(data, protocol, options, metrics, k, n_splits, random, **features)
 
 
 def _named(models: Any, judge: Judge, baselines: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which cells a model may see, and which it must find. Knows matrices and times; no model, no metric.
+"""Which cells a model may see, and which it must find. Knows matrices and times; no features, no model, no metric.
 
 A cell is a stored positive value of a users x items matrix; stored zeros are no cells. Every split puts each
 cell into exactly one place: training, the fold-in part of a held-out user, or the targets. Only `time_split`
@@ -29,6 +29,9 @@ class Split:
     users      positions of the ranked users in the matrix that was split
     left_out   number of users that could not be ranked for, because too few of their cells exist
     protocol   name of the function that made the split
+    trained    positions of the training users in the matrix that was split; None for all of them
+    items      positions of the ranked items in it, where these are new: `seen` and `relevant` are then over them,
+               and `train` over the others; None where the items of `train` are ranked
     """
 
     train: Any
@@ -38,6 +41,8 @@ class Split:
     users: npt.NDArray[np.intp]
     left_out: int
     protocol: str
+    trained: npt.NDArray[np.intp] | None = None
+    items: npt.NDArray[np.intp] | None = None
 
 
 def leave_k_out(matrix: Any, k: int = 1, random_state: Any = None, *, timestamps: npt.ArrayLike | None = None) -> Split:
@@ -73,24 +78,55 @@ def strong_generalisation(
     positions. Numbers and shares are drawn among the users with at least two cells; others always train. Of a
     held-out user's n cells `round(fold_in * n)` are shown, but at least one is shown and at least one hidden.
     """
-    cells = _cells_to_split(matrix)
     if not 0 < fold_in < 1:
         raise ValueError(f"fold_in={fold_in!r}; expected a share between 0 and 1, such as 0.8.")
     random = check_random_state(random_state)
-    n_cells = np.diff(cells.indptr)
-    users = _held_out_users(holdout_users, n_cells, random)
-    is_train = np.ones(cells.shape[0], dtype=bool)
-    is_train[users] = False
-    if not cells[is_train].nnz:
-        raise ValueError(
-            f"holdout_users leaves no cell to train on ({len(users)} of {cells.shape[0]} users are held "
-            "out); hold fewer users out."
-        )
-    theirs = cells[users]
-    shown = np.clip(np.rint(fold_in * n_cells[users]), 1, n_cells[users] - 1)
-    place = _place_in_row(theirs, np.zeros(theirs.nnz), random)
-    seen, relevant = _divide(theirs, place < shown[_row_of(theirs)])
-    return Split(cells[is_train], seen, relevant, None, users, 0, "strong_generalisation")
+    train, theirs, users, trained = _without_rows(matrix, "holdout_users", holdout_users, 2, random)
+    n_cells = np.diff(theirs.indptr)
+    shown = np.clip(np.rint(fold_in * n_cells), 1, n_cells - 1)
+    seen, relevant = _shown(theirs, shown, random)
+    return Split(train, seen, relevant, None, users, 0, "strong_generalisation", trained)
+
+
+def few(matrix: Any, given: int = 3, holdout_users: float | npt.ArrayLike = 0.2, random_state: Any = None) -> Split:
+    """Train on some users, rank for others of whom `given` cells are shown, drawn at random; the rest is hidden.
+
+    `holdout_users` as in `strong_generalisation`, among the users with more than `given` cells.
+    """
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
+        raise ValueError(f"given={given!r}; expected a whole number of at least 1: how many cells are shown.")
+    random = check_random_state(random_state)
+    train, theirs, users, trained = _without_rows(matrix, "holdout_users", holdout_users, given + 1, random)
+    seen, relevant = _shown(theirs, np.full(len(users), given), random)
+    return Split(train, seen, relevant, None, users, 0, "few", trained)
+
+
+def cold_users(matrix: Any, holdout_users: float | npt.ArrayLike = 0.2, random_state: Any = None) -> Split:
+    """Whole rows are held out: nothing is shown of these users, all they have is to be found, from features alone.
+
+    `holdout_users` as in `strong_generalisation`, among the users with a cell.
+    """
+    random = check_random_state(random_state)
+    train, theirs, users, trained = _without_rows(matrix, "holdout_users", holdout_users, 1, random)
+    return Split(train, sparse.csr_matrix(theirs.shape), theirs, None, users, 0, "cold_users", trained)
+
+
+def cold_items(matrix: Any, holdout_items: float | npt.ArrayLike = 0.2, random_state: Any = None) -> Split:
+    """Whole columns are held out: users rank these items alone, among themselves, from the features of the items.
+
+    `holdout_items` is a number, a share below 1, or positions of columns, as `holdout_users` is for rows. Ranked for
+    are the users with a cell in both parts; the others are counted in `left_out`.
+    """
+    random = check_random_state(random_state)
+    turned = sparse.csr_matrix(_cells_to_split(matrix).T)
+    kept, theirs, items, _ = _without_rows(turned, "holdout_items", holdout_items, 1, random)
+    train, hidden = sparse.csr_matrix(kept.T), sparse.csr_matrix(theirs.T)
+    users = np.flatnonzero((np.diff(train.indptr) > 0) & (np.diff(hidden.indptr) > 0))
+    if not len(users):
+        raise ValueError("holdout_items leaves no user with cells in both parts; hold other items out.")
+    relevant = hidden[users]
+    empty = sparse.csr_matrix(relevant.shape)
+    return Split(train, empty, relevant, users, users, train.shape[0] - len(users), "cold_items", None, items)
 
 
 def time_split(matrix: Any, timestamps: npt.ArrayLike, *, share: float = 0.2, cutoff: Any = None) -> Split:
@@ -131,33 +167,56 @@ def _cells_to_split(matrix: Any) -> Any:
     return cells
 
 
-def _held_out_users(
-    holdout_users: float | npt.ArrayLike, n_cells: npt.NDArray[Any], random: Any
-) -> npt.NDArray[np.intp]:
-    """Sorted row positions of the held-out users, each with at least two cells."""
-    able = np.flatnonzero(n_cells >= 2)
-    if np.ndim(holdout_users):
-        users = np.unique(np.asarray(holdout_users))
-        if not len(users):
-            raise ValueError("holdout_users is empty; name at least one row to hold out.")
-        if not np.issubdtype(users.dtype, np.integer) or users.min() < 0 or users.max() >= len(n_cells):
-            raise ValueError(
-                f"holdout_users must be positions of rows from 0 to {len(n_cells) - 1}; "
-                f"got {users.dtype} values from {users.min()} to {users.max()}."
-            )
-        if not np.isin(users, able).all():
-            raise ValueError(
-                f"holdout_users names row {np.setdiff1d(users, able)[0]}, which has fewer than two cells; "
-                "one to show and one to hide are needed. Leave such rows out."
-            )
-        return users.astype(np.intp)
-    wanted = float(holdout_users)  # type: ignore[arg-type]
-    is_share = 0 < wanted < 1
-    count = round(wanted * len(n_cells)) if is_share else round(wanted)
-    if (count != wanted and not is_share) or not 1 <= count <= len(able):
+def _without_rows(
+    matrix: Any, argument: str, wanted: float | npt.ArrayLike, least: int, random: Any
+) -> tuple[Any, Any, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """The rows that train, those held out, and the positions of the latter and of the former."""
+    cells = _cells_to_split(matrix)
+    held_out = _held_out(argument, wanted, np.diff(cells.indptr), least, random)
+    trained = np.setdiff1d(np.arange(cells.shape[0]), held_out)
+    if not cells[trained].nnz:
         raise ValueError(
-            f"holdout_users={holdout_users!r}; expected a share below 1 or a number from 1 to {len(able)}, "
-            "the number of users with at least two cells."
+            f"{argument} leaves no cell to train on ({len(held_out)} of {cells.shape[0]} are held out); hold fewer out."
+        )
+    return cells[trained], cells[held_out], held_out, trained
+
+
+def _shown(theirs: Any, shown: npt.NDArray[Any], random: Any) -> tuple[Any, Any]:
+    """So many cells of each row, drawn at random, and the others."""
+    place = _place_in_row(theirs, np.zeros(theirs.nnz), random)
+    return _divide(theirs, place < shown[_row_of(theirs)])
+
+
+def _held_out(
+    argument: str, wanted: float | npt.ArrayLike, n_cells: npt.NDArray[Any], least: int, random: Any
+) -> npt.NDArray[np.intp]:
+    """Sorted positions of what is held out, each with at least so many cells."""
+    what, each = argument.removeprefix("holdout_"), "row" if argument == "holdout_users" else "column"
+    able = np.flatnonzero(n_cells >= least)
+    cells = {1: "a cell", 2: "at least two cells"}.get(least, f"at least {least} cells")
+    if np.ndim(wanted):
+        chosen = np.unique(np.asarray(wanted))
+        if not len(chosen):
+            raise ValueError(f"{argument} is empty; name at least one {each} to hold out.")
+        if not np.issubdtype(chosen.dtype, np.integer) or chosen.min() < 0 or chosen.max() >= len(n_cells):
+            raise ValueError(
+                f"{argument} must be positions of {each}s from 0 to {len(n_cells) - 1}; "
+                f"got {chosen.dtype} values from {chosen.min()} to {chosen.max()}."
+            )
+        if not np.isin(chosen, able).all():
+            fewer = {1: "no cell", 2: "fewer than two cells"}.get(least, f"fewer than {least} cells")
+            raise ValueError(
+                f"{argument} names {each} {np.setdiff1d(chosen, able)[0]}, which has {fewer}; "
+                f"{cells} are needed, to show and to hide. Leave such {each}s out."
+            )
+        return chosen.astype(np.intp)
+    number = float(wanted)  # type: ignore[arg-type]
+    is_share = 0 < number < 1
+    count = round(number * len(n_cells)) if is_share else round(number)
+    if (count != number and not is_share) or not 1 <= count <= len(able):
+        raise ValueError(
+            f"{argument}={wanted!r}; expected a share below 1 or a number from 1 to {len(able)}, "
+            f"the number of {what} with {cells}."
         )
     return np.sort(random.choice(able, count, replace=False))
 
