@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import csv
 import functools
-import io
-import json
-import math
+import inspect
 import os
 import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import typer
@@ -26,22 +23,15 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from halfstep.data.files import atomic_write
-from halfstep.errors import require
+from halfstep.apps.spoken import spoken
+from halfstep.apps.written import Records, decimals
 
 FAILED, INTERRUPTED = 1, 130
 EXPECTED = (ValueError, TypeError, KeyError, OSError, ImportError, ArithmeticError, MemoryError)
 """Errors that say themselves what is wrong. Any other is a mistake of ours, and its traceback is wanted."""
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-OutputFile = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", help="Write the result to a .csv, .tsv, .json, .jsonl, .parquet or .arrow file."),
-]
-
 P = ParamSpec("P")
 R = TypeVar("R")
-Records = list[dict[str, Any]]
 
 
 def console(stderr: bool = False) -> Console:
@@ -58,10 +48,12 @@ def say(text: str) -> None:
 def guarded(function: Callable[P, R]) -> Callable[P, R]:
     """A command whose failures are one line on standard error and an exit code. HALFSTEP_DEBUG=1 shows tracebacks."""
 
+    options = options_of(function)
+
     @functools.wraps(function)
     def command(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            with _short_warnings():
+            with _short_warnings(options):
                 result = function(*args, **kwargs)
                 sys.stdout.flush()  # a pipe that is gone shows itself here, not at exit
             return result
@@ -76,10 +68,21 @@ def guarded(function: Callable[P, R]) -> Callable[P, R]:
         except EXPECTED as error:
             if os.environ.get("HALFSTEP_DEBUG"):
                 raise
-            _complain(_one_line(error))
+            _complain(spoken(_one_line(error), options))
             raise typer.Exit(FAILED) from None
 
     return command
+
+
+def options_of(function: Callable[..., Any]) -> dict[str, str]:
+    """The options of a command by the names of its parameters; arguments have none."""
+    options: dict[str, str] = {}
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        for about in getattr(parameter.annotation, "__metadata__", ()):
+            if isinstance(about, typer.models.OptionInfo):
+                long = [d for d in about.param_decls or () if d.startswith("--")]
+                options[name] = (long or about.param_decls or [f"--{name.replace('_', '-')}"])[0].split("/")[0]
+    return options
 
 
 def _complain(text: str) -> None:
@@ -94,11 +97,11 @@ def _one_line(error: BaseException) -> str:
 
 
 @contextmanager
-def _short_warnings() -> Iterator[None]:
+def _short_warnings(options: dict[str, str]) -> Iterator[None]:
     """Warnings as one line each instead of a file name, a line number and a line of source."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        text = " ".join(str(message).split())
+        text = spoken(" ".join(str(message).split()), options)
         console(stderr=True).print(f"[yellow]warning:[/] {escape(text)}", soft_wrap=True)
 
     with warnings.catch_warnings():
@@ -158,101 +161,16 @@ def table(records: Records, title: str | None = None) -> Table:
     for name in names:
         numeric = all(isinstance(record[name], (int, float, np.number)) for record in records)
         drawn.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    digits = {name: decimals(record[name] for record in records) for name in names}
     for record in records:
-        drawn.add_row(*(escape(_text(record[name])) for name in names))
+        drawn.add_row(*(escape(_text(record[name], digits[name])) for name in names))
     return drawn
 
 
-def emit(records: Records, *, title: str = "", as_json: bool = False, output: Path | None = None) -> None:
-    """Show records: to a file, as JSON, as a table on a terminal, as tab-separated lines in a pipe."""
-    if output is not None:
-        write_records(output, records)
-        say(f"{len(records):,} rows written to {escape(str(output))}")
-    if as_json:
-        print(to_json(records))
-    elif output is None and sys.stdout.isatty():
-        console().print(table(records, title))
-    elif output is None:
-        sys.stdout.write(_delimited(records, "\t"))
-
-
-def emit_document(document: dict[str, Any], shown: Callable[[], None], *, as_json: bool, output: Path | None) -> None:
-    """Show one JSON-able document: to a .json file, as JSON, or as `shown()` draws it."""
-    text = to_json(document)
-    if output is not None:
-        if output.suffix.lower() != ".json":
-            raise ValueError(f"--output {output} must be a .json file here")
-        write_text(output, text + "\n")
-        say(f"written to {escape(str(output))}")
-    if as_json:
-        print(text)
-    elif output is None:
-        shown()
-
-
-def write_records(path: Path, records: Records) -> None:
-    """Records to a file, whole or not at all; the ending of its name decides the format."""
-    suffix = path.suffix.lower()
-    if suffix == ".json":
-        write_text(path, to_json(records) + "\n")
-    elif suffix == ".jsonl":
-        write_text(path, "".join(to_json(r, None) + "\n" for r in records))
-    elif suffix in (".csv", ".tsv", ".txt", ""):
-        write_text(path, _delimited(records, "," if suffix == ".csv" else "\t"))
-    elif suffix in (".parquet", ".pq", ".arrow", ".feather"):
-        pa = require("pyarrow", "frames")
-        columns = {name: [plain(r[name]) for r in records] for name in (records[0] if records else {})}
-        kind = "parquet" if suffix in (".parquet", ".pq") else "feather"
-        module = require(f"pyarrow.{kind}", "frames")
-        write = module.write_table if kind == "parquet" else module.write_feather
-        with atomic_write(path) as temporary:
-            write(pa.table(columns), str(temporary))
-    else:
-        raise ValueError(
-            f"--output {path}: the ending {suffix!r} is not known; use .csv, .tsv, .json, .jsonl, .parquet or .arrow"
-        )
-
-
-def write_text(path: Path, text: str) -> None:
-    with atomic_write(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-
-
-def _delimited(records: Records, delimiter: str) -> str:
-    stream = io.StringIO()
-    writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
-    if records:
-        writer.writerow(records[0])
-    writer.writerows([_exact(value) for value in record.values()] for record in records)
-    return stream.getvalue()
-
-
-def _exact(value: Any) -> Any:
-    value = plain(value)
-    return "" if value is None else value
-
-
-def plain(value: Any) -> Any:
-    """Python numbers, text, lists and dicts; NaN and infinity become null, which is what JSON readers expect."""
-    if isinstance(value, dict):
-        return {str(name): plain(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [plain(each) for each in value]
-    if isinstance(value, np.generic):
-        # The short text of a float32 is the number people know; its float64 twin has a tail of digits.
-        value = float(str(value)) if isinstance(value, np.floating) else value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if isinstance(value, (str, int, float, type(None))) else str(value)
-
-
-def to_json(value: Any, indent: int | None = 2) -> str:
-    return json.dumps(plain(value), ensure_ascii=False, indent=indent, allow_nan=False)
-
-
-def _text(value: Any) -> str:
+def _text(value: Any, digits: int | None = None) -> str:
+    """A value as people read it; `digits` : decimals of its column."""
     if isinstance(value, (float, np.floating)):
-        return "" if value != value else f"{value:.4g}"
+        return "" if value != value else f"{value:.4g}" if digits is None else f"{value:,.{digits}f}"
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return f"{value:,}"
     return "" if value is None else str(value)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from halfstep._version import __version__
-from halfstep.apps.cli import ask, fit, fit_closed, fit_ratings, judge, predict, show
+from halfstep.apps.cli import ask, explain, fit, fit_closed, fit_ensemble, fit_ratings, judge, predict, show, tune
 
 app = typer.Typer(
     name="halfstep",
@@ -38,17 +38,19 @@ def halfstep(
 
 
 app.command(rich_help_panel="Start")(show.demo)
-fit.app.command("plq")(fit_ratings.fit_plq)
-fit.app.command("bayes")(fit_ratings.fit_bayes)
-for kind in ("graph", "ease", "knn", "popularity"):
+fit.app.command("ensemble")(fit_ensemble.fit_ensemble)
+for kind in ("plq", "bayes", "biases", "constant"):
+    fit.app.command(kind)(getattr(fit_ratings, f"fit_{kind}"))
+for kind in ("graph", "ease", "knn", "popularity", "blend"):
     fit.app.command(kind)(getattr(fit_closed, f"fit_{kind}"))
 app.add_typer(fit.app, name="fit", rich_help_panel="Models")
 app.command(rich_help_panel="Models")(judge.evaluate)
-app.command(rich_help_panel="Models")(judge.tune)
+app.command(rich_help_panel="Models")(tune.tune)
 app.command(rich_help_panel="Questions")(ask.recommend)
 app.command(rich_help_panel="Questions")(ask.similar)
-app.command(rich_help_panel="Questions")(ask.explain)
+app.command(rich_help_panel="Questions")(explain.explain)
 app.command(rich_help_panel="Questions")(predict.predict)
+app.command(rich_help_panel="Questions")(fit_ensemble.fuse)
 app.command(rich_help_panel="Pages")(show.report)
 app.command(rich_help_panel="Pages")(show.serve)
 app.command(rich_help_panel="This machine")(show.info)

@@ -1,33 +1,36 @@
-"""`halfstep fit` for recommenders in closed form: `graph`, `ease`, `knn`, `popularity`. Options, and what they make."""
+"""`halfstep fit` for recommenders in closed form: `graph`, `ease`, `knn`, `popularity`, `blend`. What they make."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
-from halfstep.apps.cli import sources
-from halfstep.apps.cli.fit import Reg, SavedTo, Threads
-from halfstep.apps.cli.running import check_writable, run_closed
-from halfstep.apps.console import JsonFlag, guarded, say
+from halfstep.apps.cli import completion, options
+from halfstep.apps.cli.options import command
+from halfstep.apps.cli.running import Destination, run_closed, tell_memory
+from halfstep.apps.cli.sources import PairTable
+from halfstep.data.datasets.interactions import Interactions
 
 
-@guarded
+def _fit(table: PairTable, to: Destination, make: Callable[[Interactions], Any]) -> None:
+    """Read, make the model, fit, save."""
+    to.check(table.data)
+    interactions = table.read()
+    model = make(interactions)
+    run_closed(model, lambda: model.fit(interactions), to.output, to.as_json)
+
+
+@command
 def fit_graph(
-    data: sources.Data,
-    output: SavedTo = Path("model.safetensors"),
-    user: sources.UserColumn = None,
-    item: sources.ItemColumn = None,
-    weight: sources.WeightColumn = None,
-    duplicates: sources.Duplicates = "sum",
-    kind: sources.OnetKind = "activities",
+    table: PairTable,
+    to: Destination,
     a: Annotated[float, typer.Option(help="How little a popular item of the user's says.")] = 0.7,
     b: Annotated[float, typer.Option(help="How little a user with many items says.")] = 0.25,
     c: Annotated[float, typer.Option(help="How much less a popular item scores.")] = 0.3,
     neighbours: Annotated[int | None, typer.Option(help="Strongest neighbours kept; all when left out.", min=1)] = None,
-    threads: Threads = None,
-    as_json: JsonFlag = False,
+    threads: options.Threads = None,
 ) -> None:
     """Recommendations from two steps over the graph of users and items: closed form, no sweeps.
 
@@ -37,25 +40,11 @@ def fit_graph(
     """
     from halfstep.models.item_graph import ItemGraph
 
-    check_writable(output)
-    interactions = sources.read_interactions(data, user, item, weight, duplicates, kind)
-    model = ItemGraph(a, b, c, neighbours=neighbours, n_threads=threads)
-    run_closed(model, lambda: model.fit(interactions), output, as_json)
+    _fit(table, to, lambda _: ItemGraph(a, b, c, neighbours=neighbours, n_threads=threads))
 
 
-@guarded
-def fit_ease(
-    data: sources.Data,
-    output: SavedTo = Path("model.safetensors"),
-    user: sources.UserColumn = None,
-    item: sources.ItemColumn = None,
-    weight: sources.WeightColumn = None,
-    duplicates: sources.Duplicates = "sum",
-    kind: sources.OnetKind = "activities",
-    reg: Reg = 30.0,
-    threads: Threads = None,
-    as_json: JsonFlag = False,
-) -> None:
+@command
+def fit_ease(table: PairTable, to: Destination, reg: options.Reg = 30.0, threads: options.Threads = None) -> None:
     """Recommendations by a ridge regression of every item on all others; up to 20,000 items.
 
     Example:
@@ -64,28 +53,28 @@ def fit_ease(
     """
     from halfstep.models.ease import EASE
 
-    check_writable(output)
-    interactions = sources.read_interactions(data, user, item, weight, duplicates, kind)
-    needed = EASE.estimate_memory(interactions.shape[1]).peak
-    say(f"a fit to {interactions.shape[1]:,} items needs {needed / 1e6:,.0f} MB")
-    model = EASE(reg, n_threads=threads)
-    run_closed(model, lambda: model.fit(interactions), output, as_json)
+    def make(interactions: Interactions) -> EASE:
+        items = interactions.shape[1]
+        tell_memory(EASE.estimate_memory(items).peak, f"a fit to {items:,} items")
+        return EASE(reg, n_threads=threads)
+
+    _fit(table, to, make)
 
 
-@guarded
+@command
 def fit_knn(
-    data: sources.Data,
-    output: SavedTo = Path("model.safetensors"),
-    user: sources.UserColumn = None,
-    item: sources.ItemColumn = None,
-    weight: sources.WeightColumn = None,
-    duplicates: sources.Duplicates = "sum",
-    kind: sources.OnetKind = "activities",
+    table: PairTable,
+    to: Destination,
     neighbours: Annotated[int, typer.Option(help="Neighbours kept of each item.", min=1)] = 100,
-    similarity: Annotated[str, typer.Option(help="cosine, bm25, tfidf or jaccard.")] = "cosine",
+    similarity: Annotated[
+        str,
+        typer.Option(
+            help="cosine, bm25, tfidf or jaccard.",
+            autocompletion=completion.words("cosine", "bm25", "tfidf", "jaccard"),
+        ),
+    ] = "cosine",
     shrink: Annotated[float, typer.Option(help="Pulls similarities that rest on few users to 0.", min=0)] = 0.0,
-    threads: Threads = None,
-    as_json: JsonFlag = False,
+    threads: options.Threads = None,
 ) -> None:
     """Recommendations of items like those a user has.
 
@@ -95,23 +84,11 @@ def fit_knn(
     """
     from halfstep.models.baselines import ItemKNN
 
-    check_writable(output)
-    interactions = sources.read_interactions(data, user, item, weight, duplicates, kind)
-    model = ItemKNN(neighbours, similarity, shrink, n_threads=threads)
-    run_closed(model, lambda: model.fit(interactions), output, as_json)
+    _fit(table, to, lambda _: ItemKNN(neighbours, similarity, shrink, n_threads=threads))
 
 
-@guarded
-def fit_popularity(
-    data: sources.Data,
-    output: SavedTo = Path("model.safetensors"),
-    user: sources.UserColumn = None,
-    item: sources.ItemColumn = None,
-    weight: sources.WeightColumn = None,
-    duplicates: sources.Duplicates = "sum",
-    kind: sources.OnetKind = "activities",
-    as_json: JsonFlag = False,
-) -> None:
+@command
+def fit_popularity(table: PairTable, to: Destination) -> None:
     """Recommendations of what most users have, the same for everybody.
 
     Example:
@@ -120,7 +97,20 @@ def fit_popularity(
     """
     from halfstep.models.baselines import Popularity
 
-    check_writable(output)
-    interactions = sources.read_interactions(data, user, item, weight, duplicates, kind)
-    model = Popularity()
-    run_closed(model, lambda: model.fit(interactions), output, as_json)
+    _fit(table, to, lambda _: Popularity())
+
+
+@command
+def fit_blend(table: PairTable, to: Destination, threads: options.Threads = None, seed: options.Seed = 0) -> None:
+    """Recommendations of wals and graph on one scale, weighed on cells that are kept apart.
+
+    Example:
+
+      halfstep fit blend sample -o skills.safetensors
+    """
+    from halfstep.models.blend import Blend
+    from halfstep.models.item_graph import ItemGraph
+    from halfstep.models.wals import WALS
+
+    parts = [WALS(n_threads=threads, random_state=seed), ItemGraph(n_threads=threads)]
+    _fit(table, to, lambda _: Blend(parts))

@@ -5,16 +5,24 @@ Knows what fitted models say of themselves. Not where their data came from.
 
 from __future__ import annotations
 
+import math
+import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import typer
 from rich.markup import escape
 
-from halfstep.apps.console import INTERRUPTED, console, emit_document, pairs, say, stop_on_interrupt
+from halfstep.apps.cli.options import Answer, JsonFlag, SavedTo
+from halfstep.apps.cli.sources import check_model_path
+from halfstep.apps.console import INTERRUPTED, console, pairs, say, stop_on_interrupt
 from halfstep.figures.views import objective
+
+NOTABLE = 200_000_000
+"""Bytes from which somebody who waits is told."""
 
 
 def check_writable(path: Path) -> None:
@@ -30,6 +38,40 @@ def check_writable(path: Path) -> None:
 
 class _Rehearsed(Exception):
     """Leaves `atomic_write` before anything is renamed."""
+
+
+@dataclass
+class Destination:
+    """Where a model goes, and how that is told."""
+
+    output: SavedTo = Path("model.safetensors")
+    as_json: JsonFlag = False
+
+    def check(self, *read: str | Path | None) -> None:
+        """Fail before the work: over what is read, under the name of a table, or where nothing can be written."""
+        check_model_path(self.output, *read)
+        check_writable(self.output)
+
+
+def tell_memory(peak: int, what: str) -> None:
+    """Say how many bytes a fit needs where they are many, and refuse it where this machine has not got them."""
+    installed = _installed()
+    if peak > installed:
+        raise MemoryError(f"{what} needs {_gigabytes(peak)}; this machine has {_gigabytes(installed)}. Ask for less")
+    if peak > NOTABLE:
+        say(f"{what} needs {_gigabytes(peak)}")
+
+
+def _installed() -> float:
+    """Bytes of memory in this machine; infinite where it does not say."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return math.inf
+
+
+def _gigabytes(size: float) -> str:
+    return f"{size / 1e9:,.1f} GB"
 
 
 def _nothing() -> None:
@@ -119,7 +161,7 @@ def _hand_over(
     also()
     told = {"model": type(model).__name__, "file": None if output is None else str(output), **facts}
     told["seconds"] = round(seconds, 3)
-    emit_document(told, lambda: pairs(told), as_json=as_json, output=None)
+    Answer(as_json=as_json).emit_document(told, [told], lambda: pairs(told))
 
 
 def _bar(as_json: bool) -> int:

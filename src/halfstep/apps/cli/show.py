@@ -10,16 +10,22 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from halfstep.apps.cli.sources import ModelFile, load_model, read_ratings
+from halfstep.apps.cli import completion
+from halfstep.apps.cli.asking import family_of
+from halfstep.apps.cli.options import Answer, ModelFile, command, given
+from halfstep.apps.cli.sources import RatingTable
 from halfstep.apps.cli.wide import read_predictions
-from halfstep.apps.console import JsonFlag, console, emit_document, guarded, pairs, say, working
+from halfstep.apps.console import console, pairs, say, working
+from halfstep.kinds import load
 
+UserName = Annotated[str | None, typer.Option("--user-name", help="What a user is called, such as occupation.")]
+ItemName = Annotated[str | None, typer.Option("--item-name", help="What an item is called, such as skill.")]
 Open = Annotated[
     bool | None, typer.Option("--open/--no-open", help="Open the page; when left out, where there is a screen.")
 ]
 
 
-@guarded
+@command
 def demo(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the page is written.")] = None,
     open_page: Open = None,
@@ -37,7 +43,7 @@ def demo(
     show_page(page, open_page)
 
 
-@guarded
+@command
 def report(
     model: ModelFile,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the page is written.")] = Path("report.html"),
@@ -58,7 +64,9 @@ def report(
     """
     from halfstep.apps.report import write_report
 
-    fitted = load_model(model)
+    if output.exists() and output.samefile(model):
+        raise ValueError(f"--output {output} is the model itself; name another file")
+    fitted = load(model)
     evidence = {} if data is None else read_evidence(fitted, data)
     with working("drawing"):
         write_report(fitted, output, title=title, **evidence)
@@ -68,13 +76,14 @@ def report(
 def read_evidence(fitted: Any, data: Path) -> dict[str, Any]:
     """What the report of this kind of model takes beside the model, from a file."""
     kind = type(fitted).__name__
-    if kind in ("PLQMF", "BayesMF"):
-        ratings = read_ratings(str(data))
+    family = family_of(kind)
+    if family == "ratings":
+        ratings = RatingTable(str(data)).read()
         return {"pairs": ratings.pairs, "y": ratings.y}
-    if kind.startswith("CFEnsemble"):
-        table = read_predictions(data)
+    if family == "ensemble":
+        table = read_predictions(str(data))
         return {"P": table.P, "names": table.names, "ids": table.ids.tolist()}
-    raise ValueError(f"--data is for PLQMF, BayesMF and ensembles; a {kind} file holds its own data")
+    raise ValueError(f"--data is for models of ratings and ensembles; a {kind} file holds its own data")
 
 
 def show_page(page: Path, wanted: bool | None) -> None:
@@ -87,7 +96,7 @@ def show_page(page: Path, wanted: bool | None) -> None:
         say("no browser could be opened; open the page by hand")
 
 
-@guarded
+@command
 def serve(
     model: ModelFile,
     host: Annotated[str, typer.Option(help="Address to listen on; loopback unless you say otherwise.")] = "127.0.0.1",
@@ -96,24 +105,36 @@ def serve(
     api_key: Annotated[
         str | None, typer.Option(envvar="HALFSTEP_API_KEY", help="Key that requests must carry; none when left out.")
     ] = None,
+    user_name: UserName = None,
+    item_name: ItemName = None,
 ) -> None:
     """A web server for a model: JSON API with docs, metrics, and a page to explore.
 
     Example:
 
-      halfstep serve skills.safetensors --port 8080
+      halfstep serve skills.safetensors --port 8080 --user-name occupation --item-name skill
     """
     from halfstep.apps.serve import run
 
-    run(model, host=host, port=port, workers=workers, api_key=api_key)
+    names = given(user_name=user_name, item_name=item_name)
+    run(model, host=host, port=port, workers=workers, api_key=api_key, **names)
 
 
-@guarded
+@command
 def info(
-    model: Annotated[Path | None, typer.Argument(help="A model file; without one, this build and machine.")] = None,
-    as_json: JsonFlag = False,
+    answer: Answer,
+    model: Annotated[
+        Path | None,
+        typer.Argument(help="A model file; without one, this build and machine.", autocompletion=completion.files),
+    ] = None,
 ) -> None:
-    """What this build can do, or what a model file holds."""
+    """What this build can do, or what a model file holds.
+
+    Example:
+
+      halfstep info skills.safetensors
+    """
+    answer.check()
     facts: dict[str, Any]
     if model is None:
         from halfstep.config import config
@@ -121,7 +142,9 @@ def info(
         facts = dict(config())
     else:
         facts = model_facts(model)
-    emit_document(facts, lambda: pairs(facts), as_json=as_json, output=None)
+    answer.emit_document(
+        facts, [{"name": name.strip(), "value": value} for name, value in facts.items()], lambda: pairs(facts)
+    )
 
 
 def model_facts(path: Path) -> dict[str, Any]:
@@ -130,7 +153,7 @@ def model_facts(path: Path) -> dict[str, Any]:
     from halfstep.figures.views import objective
 
     saved = persistence.read(path, mmap=True)
-    fitted = load_model(path)
+    fitted = load(path)
     facts: dict[str, Any] = {"file": str(path), "kind": saved.kind, "written by": f"halfstep {saved.version}"}
     facts["size"] = f"{path.stat().st_size / 1e6:.2f} MB"
     facts |= {f"{side}s": len(index) for side, index in saved.indexes.items()}

@@ -1,10 +1,18 @@
-"""What the command reads: tables, published data sets in folders, models. Says what it took for what.
+"""What the command reads: tables, standard input, published data sets in folders. Says what it took for what.
 
 Knows files and columns. Must not know what is done with them.
 """
 
 from __future__ import annotations
 
+import io
+import sys
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,45 +21,82 @@ import typer
 from numpy.typing import NDArray
 from rich.markup import escape
 
+from halfstep.apps.cli import completion
 from halfstep.apps.console import say, working
 from halfstep.data import datasets
-from halfstep.data import files as persistence
 from halfstep.data.columns import choose_columns
+from halfstep.data.datasets._archive import most_unpacked, unpacked
+from halfstep.data.datasets._assemble import DUPLICATES, DataWarning
 from halfstep.data.datasets._sources import read_columns
 from halfstep.data.datasets.interactions import Interactions
 from halfstep.data.datasets.ratings import Ratings
-from halfstep.data.names import Names
-from halfstep.errors import UnknownIdError, close_matches, did_you_mean
-from halfstep.kinds import load
+from halfstep.errors import close_matches
 
-SAMPLE = "sample"
+SAMPLE, STDIN = "sample", "-"
+DATA_ENDINGS = (
+    *(".csv", ".tsv", ".tab", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".pq", ".arrow", ".feather", ".ipc"),
+    *(".npz", ".gz", ".bz2", ".xz", ".zst", ".zip", ".html", ".md"),
+)
+"""Endings that no model file has."""
+LIKE_RATINGS = ("rating", "ratings", "stars", "score")
 
 Data = Annotated[
     str,
     typer.Argument(
-        help="A CSV, TSV, Parquet or Arrow file with a row for each pair; an ESCO, O*NET or MovieLens folder; "
-        "or the word 'sample' for the built-in occupations and skills."
+        help="A CSV, TSV, JSON lines, Parquet or Arrow file with a row for each pair, a sparse matrix (.npz), or - for "
+        "standard input; an ESCO, O*NET or MovieLens folder; or the word 'sample' for the built-in occupations and "
+        "skills. Text may be packed (.gz, .bz2, .xz, .zst, .zip)."
     ),
-]
-ModelFile = Annotated[Path, typer.Argument(help="A model written by `halfstep fit` or `model.save`.")]
-UserColumn = Annotated[str | None, typer.Option("--user", help="Column of users; detected when left out.")]
-ItemColumn = Annotated[str | None, typer.Option("--item", help="Column of items; detected when left out.")]
-WeightColumn = Annotated[
-    str | None, typer.Option("--weight", help="Column of weights; detected when left out, 'none' for weights of 1.")
 ]
 RatingData = Annotated[
     str,
     typer.Argument(
-        help="A CSV, TSV, Parquet or Arrow file with a row for each rating, a MovieLens folder, or the word 'sample'."
+        help="A CSV, TSV, JSON lines, Parquet or Arrow file with a row for each rating, or - for standard input; a "
+        "MovieLens folder; or the word 'sample'."
     ),
 ]
-RatingColumn = Annotated[str | None, typer.Option("--rating", help="Column of ratings; detected when left out.")]
-OF_RATINGS = ("PLQMF", "BayesMF", "Biases", "Constant")
-"""Kinds of models that predict ratings."""
-Duplicates = Annotated[
-    str, typer.Option(help="What becomes of a pair that comes twice: sum, mean, max, last, count or error.")
+UserColumn = Annotated[
+    str | None,
+    typer.Option("--user", help="Column of users; detected when left out.", autocompletion=completion.columns),
 ]
-OnetKind = Annotated[str, typer.Option("--kind", help="Part of O*NET: activities, technology or tasks.")]
+ItemColumn = Annotated[
+    str | None,
+    typer.Option("--item", help="Column of items; detected when left out.", autocompletion=completion.columns),
+]
+WeightColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--weight",
+        help="Column of weights; detected when left out, 'none' for weights of 1.",
+        autocompletion=completion.columns,
+    ),
+]
+RatingColumn = Annotated[
+    str | None,
+    typer.Option("--rating", help="Column of ratings; detected when left out.", autocompletion=completion.columns),
+]
+Duplicates = Annotated[
+    str,
+    typer.Option(
+        help="What becomes of a pair that comes twice: sum, mean, max, last, count or error.",
+        autocompletion=completion.words(*DUPLICATES),
+    ),
+]
+OnetKind = Annotated[
+    str,
+    typer.Option(
+        "--kind",
+        help="Part of O*NET: activities, technology or tasks.",
+        autocompletion=completion.words("activities", "technology", "tasks"),
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        help="Of text files, such as cp1252; UTF-8 when left out.",
+        autocompletion=completion.words("utf-8", "cp1252", "latin-1", "utf-16"),
+    ),
+]
 
 # A file that gives a published folder away, and its loader.
 _FOLDERS = {
@@ -63,37 +108,135 @@ _FOLDERS = {
 }
 
 
-def read_interactions(
-    data: str,
-    user: str | None = None,
-    item: str | None = None,
-    weight: str | None = None,
-    duplicates: str = "sum",
-    kind: str = "activities",
-) -> Interactions:
-    """Interactions from whatever `data` names, with a note on standard error of what was read."""
-    with working(f"reading {escape(data)}"):
-        if data == SAMPLE:
-            found = datasets.load_sample_skills()
-        elif Path(data).is_dir():
-            found = _read_folder(Path(data), kind)
-        else:
-            no_weight: Any = False if weight == "none" else weight
-            found = datasets.read_interactions(_existing(data), user, item, no_weight, duplicates=duplicates)
-    users, items = found.shape
-    columns = found.report.get("columns")
-    if columns:
-        say("took " + ", ".join(f"{escape(repr(name))} as {role}" for role, name in columns.items()))
-    say(f"{escape(found.name)}: {users:,} users, {items:,} items, {len(found):,} pairs")
-    return found
+@dataclass
+class PairTable:
+    """A table of who has what, and which columns of it are meant."""
+
+    data: Data
+    user: UserColumn = None
+    item: ItemColumn = None
+    weight: WeightColumn = None
+    duplicates: Duplicates = "sum"
+    kind: OnetKind = "activities"
+    encoding: Encoding = None
+
+    def read(self) -> Interactions:
+        """Interactions from whatever `data` names, with a note on standard error of what was read."""
+        with working(f"reading {escape(self.data)}"):
+            if self.data == SAMPLE:
+                found = datasets.load_sample_skills()
+            elif Path(self.data).is_dir():
+                found = _read_folder(Path(self.data), self.kind)
+            else:
+                weight: Any = False if self.weight == "none" else self.weight
+                with opened(self.data) as path:
+                    found = datasets.read_interactions(
+                        path, self.user, self.item, weight, duplicates=self.duplicates, encoding=self.encoding
+                    )
+        users, items = found.shape
+        took = found.report.get("columns", {})
+        tell_columns(took, found.report)
+        if self.weight is None and str(took.get("weight", "")).casefold() in LIKE_RATINGS:
+            warnings.warn(
+                f"the ratings in {took['weight']!r} are taken as weights: a low one still counts for the pair. For "
+                "ratings there are `halfstep fit plq` and `fit bayes`; --weight none counts every pair as 1",
+                DataWarning,
+                stacklevel=2,
+            )
+        say(f"{escape(found.name)}: {users:,} users, {items:,} items, {len(found):,} pairs")
+        return found
 
 
-def _existing(data: str) -> str:
+@dataclass
+class RatingTable:
+    """A table of who gave what to what, and which columns of it are meant."""
+
+    data: RatingData
+    user: UserColumn = None
+    item: ItemColumn = None
+    rating: RatingColumn = None
+    encoding: Encoding = None
+
+    def read(self, time: str | None = None) -> Ratings:
+        """Ratings of a table, where every row counts, or of a published folder; a note says what was taken."""
+        with working(f"reading {escape(self.data)}"):
+            if self.data == SAMPLE:
+                found = Ratings.of(datasets.load_sample_skills())
+            elif Path(self.data).is_dir():
+                found = Ratings.of(_read_folder(Path(self.data), "activities"))
+            else:
+                with opened(self.data) as path:
+                    found = datasets.read_ratings(path, self.user, self.item, self.rating, time, encoding=self.encoding)
+        took = found.report.get("columns", {})
+        tell_columns({"rating" if role == "weight" else role: name for role, name in took.items()}, found.report)
+        users, items = found.shape
+        say(f"{escape(found.name)}: {len(found):,} ratings, {users:,} users, {items:,} items")
+        return found
+
+
+def tell_columns(took: dict[str, Any], report: dict[str, Any]) -> None:
+    """Which column was taken for what, and which was not used."""
+    if not took:
+        return
+    text = "took " + ", ".join(f"{escape(repr(name))} as {role}" for role, name in took.items())
+    unused = [escape(repr(name)) for name in report.get("columns_not_used", [])]
+    say(text + (f"; {', '.join(unused)} not used" if unused else ""))
+
+
+def read_pairs(data: str, user: str | None, item: str | None, encoding: str | None) -> NDArray[Any]:
+    """Pairs (n, 2) of ids from a table; whole numbers are numbers."""
+    with working(f"reading {escape(data)}"), opened(data) as path:
+        columns, report, name = read_columns(
+            path, lambda names: choose_columns({"user": user, "item": item}, names), encoding=encoding
+        )
+    users, items = columns["user"], columns["item"]
+    lost = int(((users.codes < 0) | (items.codes < 0)).sum())
+    if lost:
+        raise ValueError(f"{name}: {lost:,} of {len(users.codes):,} rows lack an id; fill them in or drop them")
+    if not len(users.codes):
+        raise ValueError(f"{name} has no rows; there is nothing to predict")
+    tell_columns(report["columns"], report)
+    pairs = np.empty((len(users.codes), 2), object)
+    for side, column in enumerate((users, items)):
+        pairs[:, side] = column.values[column.codes].tolist()
+    return pairs
+
+
+@contextmanager
+def opened(data: str | Path) -> Iterator[Path]:
+    """A file that exists: the one named, or standard input for as long as it is read."""
+    if str(data) != STDIN:
+        yield _existing(str(data))
+        return
+    if sys.stdin.isatty():
+        say("reading standard input; Ctrl-D ends it")
+    content = sys.stdin.buffer.read()
+    if not content:
+        raise ValueError("standard input is empty; pipe a table into this command, or name a file")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"standard input{_ending(content)}"
+        path.write_bytes(content)
+        yield path
+
+
+def _ending(content: bytes) -> str:
+    """What a table without a name is called by: its first bytes tell formats apart."""
+    first = content[:64]
+    if not first.startswith(b"PK"):
+        first = unpacked(content, "standard input", most_unpacked(len(content)))[:64].lstrip()
+    if first.startswith(b"PK"):
+        inside = zipfile.ZipFile(io.BytesIO(content)).namelist()
+        return ".npz" if all(name.endswith(".npy") for name in inside) else ".zip"
+    known = {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"{": ".jsonl"}
+    return next((ending for mark, ending in known.items() if first.startswith(mark)), ".csv")
+
+
+def _existing(data: str) -> Path:
     if not Path(data).exists():
         near = close_matches(data, [p.name for p in Path().iterdir()], 1) if "/" not in data else []
         hint = f"; did you mean {near[0]}?" if near else ""
         raise FileNotFoundError(f"there is no file or folder {data}{hint}")
-    return data
+    return Path(data)
 
 
 def _read_folder(folder: Path, kind: str) -> Interactions:
@@ -108,61 +251,12 @@ def _read_folder(folder: Path, kind: str) -> Interactions:
     )
 
 
-def read_ratings(
-    data: str, user: str | None = None, item: str | None = None, rating: str | None = None, time: str | None = None
-) -> Ratings:
-    """Ratings of a table, where every row counts, or of a published folder; a note says what was taken for what."""
-    with working(f"reading {escape(data)}"):
-        if data == SAMPLE:
-            found = Ratings.of(datasets.load_sample_skills())
-        elif Path(data).is_dir():
-            found = Ratings.of(_read_folder(Path(data), "activities"))
-        else:
-            found = datasets.read_ratings(_existing(data), user, item, rating, time)
-    took = {"rating" if role == "weight" else role: name for role, name in found.report.get("columns", {}).items()}
-    if took:
-        say("took " + ", ".join(f"{escape(repr(column))} as {role}" for role, column in took.items()))
-    users, items = found.shape
-    say(f"{escape(found.name)}: {len(found):,} ratings, {users:,} users, {items:,} items")
-    return found
-
-
-def read_pairs(data: str, user: str | None = None, item: str | None = None) -> NDArray[Any]:
-    """Pairs (n, 2) of ids from a table; whole numbers are numbers."""
-    with working(f"reading {escape(data)}"):
-        columns, report, name = read_columns(
-            _existing(data),
-            lambda names: choose_columns({"user": user, "item": item}, names),
-            delimiter=None,
-            engine=None,
+def check_model_path(output: Path, *read: str | Path | None) -> None:
+    """Refuse to write a model over what it is made from, or under the name of a table."""
+    for source in read:
+        if source is not None and output.exists() and Path(source).exists() and output.samefile(source):
+            raise ValueError(f"--output {output} is the file that is read; the model would take its place")
+    if output.suffix.lower() in DATA_ENDINGS:
+        raise ValueError(
+            f"--output {output}: a model is no {output.suffix} file; call it {output.with_suffix('.safetensors').name}"
         )
-    users, items = columns["user"], columns["item"]
-    lost = int(((users.codes < 0) | (items.codes < 0)).sum())
-    if lost:
-        raise ValueError(f"{name}: {lost:,} of {len(users.codes):,} rows lack an id; fill them in or drop them")
-    if not len(users.codes):
-        raise ValueError(f"{name} has no rows; there is nothing to predict")
-    say("took " + ", ".join(f"{escape(repr(column))} as {role}" for role, column in report["columns"].items()))
-    pairs = np.empty((len(users.codes), 2), object)
-    for side, column in enumerate((users, items)):
-        pairs[:, side] = column.values[column.codes].tolist()
-    return pairs
-
-
-def load_model(path: Path, *kinds: str) -> Any:
-    """A saved model; where `kinds` are given it must be one of them."""
-    if kinds:
-        kind = persistence.read(path, mmap=True).kind
-        if kind not in kinds:
-            raise ValueError(f"{path} holds a {kind}; this command needs {' or '.join(kinds)}")
-    return load(path)
-
-
-def find_id(fitted: Any, side: str, text: str) -> tuple[Any, str]:
-    """The id that people mean by `text`, and its title: an id as written, or a title, case ignored."""
-    names: Names = fitted.fitted_.names[side == "item"]
-    row = int(names.find([text], text=True)[0])
-    if row < 0:
-        near = names.near(text)
-        raise UnknownIdError(f"{side} {text!r} is not in this model.{did_you_mean(near)}", near)
-    return names.index.take([row]).tolist()[0], names.label(row)

@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.markup import escape
 
+from halfstep.apps.cli.sources import opened
 from halfstep.apps.console import say
 from halfstep.data.columns import detect
+from halfstep.data.datasets._archive import plain_suffix
 from halfstep.data.datasets._columns import Coded, is_missing, numbers_of
 from halfstep.data.datasets._delimited import Delimited
-from halfstep.data.datasets._sources import ARROW, PARQUET
+from halfstep.data.datasets._sources import ARROW, JSON_LINES, PARQUET, json_lines
 from halfstep.data.plain_ids import objects
 from halfstep.errors import one_of, require
 
@@ -33,7 +35,11 @@ class WidePredictions:
     names: list[str]
     y: NDArray[Any] | None
 
-    def label(self, text: str | None) -> Any:
+    def by_name(self) -> dict[str, NDArray[np.float64]]:
+        """Columns (n,) by the names of the classifiers."""
+        return dict(zip(self.names, self.P.T, strict=True))
+
+    def typed(self, text: str | None) -> Any:
         """The label that somebody has typed, as it stands in y."""
         known = [] if self.y is None else [label for label in self.y.tolist() if not _is_none(label)]
         same = [label for label in known if str(label) == text or _is_number(label, text)]
@@ -52,14 +58,17 @@ def _is_number(label: Any, text: str | None) -> bool:
 
 
 def read_predictions(
-    path: Path,
+    data: str,
     id: str | None = None,
     label: str | None = None,
     labels: Path | None = None,
     classifiers: list[str] | None = None,
+    encoding: str | None = None,
 ) -> WidePredictions:
     """Predictions of one file, with labels from a column of it or from a second file with an id and a label column."""
-    table = read_columns(path)
+    with opened(data) as path:
+        table = read_columns(path, encoding)
+        path = Path(path.name)
     key = _role(table, "id", id, path)
     own = None if labels is not None and label not in table else _role(table, "label", label, path)
     names = classifiers or [name for name in table if name not in (key, own)]
@@ -73,26 +82,35 @@ def read_predictions(
     say(f"took {escape(repr(key)) if key else 'row numbers'} as id, {len(names)} columns as classifiers")
     y = table[own] if own is not None else None
     if labels is not None:
-        y = _joined(ids, key, labels, id, label)
+        y = _joined(ids, key, labels, id, label, encoding)
     given = 0 if y is None else int((~is_missing(y)).sum())
     say(f"{escape(path.name)}: {len(P):,} instances, {len(names)} classifiers, {given:,} labels")
     return WidePredictions(ids, P, names, y)
 
 
-def read_columns(path: Path) -> Columns:
-    """All columns of a CSV, TSV, Parquet or Arrow file: numbers as floats, whole numbers and text as they are."""
+def read_columns(path: Path, encoding: str | None = None) -> Columns:
+    """All columns of a CSV, TSV, JSON lines, Parquet or Arrow file: numbers as floats, whole numbers and text as is."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     suffix = path.suffix.lower()
+    if plain_suffix(path.name) in JSON_LINES:
+        rows = json_lines(path)
+        names = dict.fromkeys(name for row in rows for name in row)
+        return {name: _typed(Coded.of([_spelt(row.get(name)) for row in rows])) for name in names}
     if suffix in PARQUET + ARROW:
         kind = "parquet" if suffix in PARQUET else "feather"
         table = require(f"pyarrow.{kind}", "frames").read_table(str(path))
         return {name: table[name].to_numpy() for name in table.column_names}
-    text = Delimited.open(path)
+    text = Delimited.open(path, encoding=encoding)
     table = text.read(dict.fromkeys(text.names))
     if table.broken:
         raise ValueError(f"{path}: {table.broken} of {table.rows} rows have another number of fields than the header")
     return {name: _typed(table[name]) for name in text.names}
+
+
+def _spelt(value: Any) -> str:
+    """A value of JSON as it would stand in a text file."""
+    return "" if value is None else str(int(value)) if isinstance(value, bool) else str(value)
 
 
 def _typed(column: Coded) -> NDArray[Any]:
@@ -133,9 +151,11 @@ def _check_ids(ids: NDArray[Any], path: Path) -> None:
         )
 
 
-def _joined(ids: NDArray[Any], key: str | None, path: Path, id: str | None, label: str | None) -> NDArray[Any]:
+def _joined(
+    ids: NDArray[Any], key: str | None, path: Path, id: str | None, label: str | None, encoding: str | None
+) -> NDArray[Any]:
     """Labels of a second file in the order of `ids`, None where there is none."""
-    table = read_columns(path)
+    table = read_columns(path, encoding)
     names = list(table)
     own = _role(table, "id", key if key in table else id, path) or names[0]
     value = _role(table, "label", label, path)

@@ -27,31 +27,34 @@ def sections(model: Any, P: Any = None, ids: Sequence[Any] | None = None, **evid
 
     P : predictions to answer for, where the model came from a file that kept none.
     """
-    rows = [[member[name] for name in ("name", "weight", "log_loss", "seconds")] for member in model.members_]
+    # seconds are those of a fit in this process: files do not keep them
+    names = [name for name in ("name", "weight", "log_loss", "seconds") if name in model.members_[0]]
+    rows = [[member[name] for name in names] for member in model.members_]
     shown = [
         Section(
             "What the average is made of",
             [
                 Facts({"members": len(rows), "classes": ", ".join(str(c) for c in model.classes_)}),
                 Table(
-                    ["member", "weight", "log loss", "seconds"],
+                    ["member", *(name.replace("_", " ") for name in names[1:])],
                     rows,
                     "Weight, out-of-fold log loss and cost of every member",
                     search=True,
                 ),
             ],
+            folded=True,
         )
     ]
     fit = model.fitted_
-    known = fit.rows is not None
-    values = np.asarray(model.uncertainty() if known or P is None else model.uncertainty(P), np.float64)
-    proba = np.asarray(model.predict_proba() if known or P is None else model.predict_proba(P))
+    known = fit.rows is not None and fit.frame_columns is None  # those of a cluster are there
+    values = np.asarray(model.uncertainty_ if known or P is None else model.uncertainty(P), np.float64)
+    proba = np.asarray(model.fitted_.probabilities if known or P is None else model.predict_proba(P))
     named = model.instance_ids_.tolist() if ids is None else list(ids)
     doubtful = np.argsort(-values, kind="stable")[:SHOWN]
     table = [[str(named[i]), str(model.classes_[proba[i].argmax()]), proba[i].max(), values[i]] for i in doubtful]
     head = ["instance", "answer", "probability", "uncertainty"]
     chart = histogram("Uncertainty of the instances", {"instances": values}, x_label="deviation of the probability")
-    doubts = Section("Where members disagree", [chart, Table(head, table, "The most doubtful instances")])
+    doubts = Section("Where members disagree", [chart, Table(head, table, "The most doubtful instances")], folded=known)
     if not known:
         return [*shown, doubts]
     return [*shown, doubts, *ensemble.sections(model, P, ids=ids, words=WORDS, **evidence)]

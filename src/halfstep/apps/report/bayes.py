@@ -48,7 +48,7 @@ def _data(model: Any) -> Section:
     cells = model.fitted_.cells
     per_item = np.bincount(cells.indices, minlength=cells.shape[1])
     facts = pair_facts(np.asarray(cells.counts), per_item, "ratings", "ratings of a user", "ratings of an item")
-    return Section("The data", [Facts(facts)])
+    return Section("The data", [Facts(facts)], folded=True)
 
 
 def _fitted_pairs(model: Any) -> tuple[NDArray[Any], str]:
@@ -83,7 +83,7 @@ def _judged(model: Any, pairs: NDArray[Any], y: NDArray[np.float64]) -> list[Sec
             y_label="share covered",
             unit_square=True,
         ),
-        Table(["level", "covered", "mean width"], wide, "Intervals and what they cover"),
+        Table(["level", "covered", "mean width"], wide, "Intervals and what they cover", wide=False),
     ]
     residuals = histogram("Residuals", {"given minus expected": missed}, x_label="residual", reference=0.0)
     low, high = bounds[LEVEL].T
@@ -97,9 +97,9 @@ def _judged(model: Any, pairs: NDArray[Any], y: NDArray[np.float64]) -> list[Sec
         search=True,
     )
     return [
-        Section("How it errs", [Facts(errors), residuals]),
         Section("Are the intervals right", intervals),
         Section("What it does not believe", [table], "Mistakes look like this, and so does a change of mind."),
+        Section("How it errs", [Facts(errors), residuals], folded=True),
     ]
 
 
@@ -116,7 +116,7 @@ def _doubt(model: Any, pairs: NDArray[Any], which: str) -> Section:
         "Width", {f"{which} pairs": bounds[:, 1] - bounds[:, 0]}, x_label=f"width of the {LEVEL:.0%} interval"
     )
     words = "An interval is wider than the doubt alone: a single rating has noise of its own, which no data remove."
-    return Section("How sure it is", [chart, wide], words)
+    return Section("How sure it is", [chart, wide], words, folded=True)
 
 
 def _chain(model: Any) -> Section:
@@ -132,4 +132,4 @@ def _chain(model: Any) -> Section:
         blocks.append(Note(note))
     series = {name: (sweep, [record[name] for record in history])}
     blocks.append(lines(f"{name} of the fitted ratings by sweep", series, x_label="sweep", y_label=name))
-    return Section("How the sampler went", blocks)
+    return Section("How the sampler went", blocks, folded=True)

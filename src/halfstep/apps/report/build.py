@@ -12,13 +12,16 @@ import numpy as np
 
 from halfstep.apps.report.charts import lines
 from halfstep.apps.report.page import Block, Chapter, Facts, Note, Page, Section
+from halfstep.core.fitted import fit_of
 from halfstep.figures.views import objective_parts, objectives
 
 # Kind of estimator to the module whose `sections(model, **evidence)` and `LEAD` tell its own story.
 CHAPTERS = {
     "WALS": "halfstep.apps.report.wals",
+    **dict.fromkeys(("ItemGraph", "EASE", "ItemKNN", "Popularity", "Blend"), "halfstep.apps.report.closed"),
     "PLQMF": "halfstep.apps.report.plqmf",
     "BayesMF": "halfstep.apps.report.bayes",
+    **dict.fromkeys(("Constant", "Biases"), "halfstep.apps.report.plain_ratings"),
     "CFEnsemble": "halfstep.apps.report.ensemble",
     "CFEnsembleCV": "halfstep.apps.report.averaged",
 }
@@ -34,7 +37,7 @@ def write_report(model: Any, path: str | os.PathLike[str], *, title: str | None 
 
 
 def chapter(model: Any, *, title: str | None = None, lead: str = "", **evidence: Any) -> Chapter:
-    """The chapter about a fitted model.
+    """The chapter about a fitted model: the verdict first, what stands behind it folded, parameters last.
 
     WALS takes `result`, an evaluation to show. PLQMF and BayesMF take `pairs` and `y`, ratings to judge them on. The
     ensembles take `y_true`, labels to judge probabilities on.
@@ -42,12 +45,20 @@ def chapter(model: Any, *, title: str | None = None, lead: str = "", **evidence:
     kind = type(model).__name__
     if kind not in CHAPTERS:
         raise TypeError(f"model is a {kind}; a report can be made of {', '.join(CHAPTERS)}.")
-    if not getattr(model, "history_", None) and not hasattr(model, "members_"):
-        raise ValueError(f"this {kind} is not fitted yet; call fit first.")
+    fit_of(model)
     own = importlib.import_module(CHAPTERS[kind])
-    opening = Section("What was fitted", [Facts(_fitted(model)), *_warnings(model)])
-    sections = [opening, *own.sections(model, **evidence), *_progress(model)]
-    return Chapter(title or kind, sections, lead or own.LEAD, badge=kind if title else "")
+    told = own.sections(model, **evidence)
+    parameters = Section("What was fitted", [Facts(_fitted(model))], folded=True)
+    sections = [*sorted(told, key=lambda section: section.folded), *_progress(model), parameters]
+    return Chapter(
+        title or kind, sections, lead or _lead(own.LEAD, model), _warnings(model), badge=kind if title else ""
+    )
+
+
+def _lead(text: str, model: Any) -> str:
+    """What a chapter begins with, in the words of the data where its text has a place for them."""
+    users, items = (getattr(getattr(model.fitted_, side, None), "name", "") for side in ("users", "items"))
+    return text.format(user=users or "user", item=items or "item")
 
 
 def _fitted(model: Any) -> dict[str, Any]:
@@ -62,17 +73,9 @@ def _says_nothing(value: Any) -> bool:
     return value is None or (isinstance(value, (tuple, list)) and not value)
 
 
-def _warnings(model: Any) -> list[Block]:
-    notes: list[Block] = []
+def _warnings(model: Any) -> list[Note]:
+    notes: list[Note] = []
     history = _minimised(model)
-    if history and not getattr(model, "converged_", True):
-        last = _fall(history)
-        notes.append(
-            Note(
-                f"The objective was still falling by {last:.2%} a sweep when `max_iter={len(history)}` ended the fit. "
-                "More sweeps may change the answer."
-            )
-        )
     if getattr(model, "interrupted_", False):
         notes.append(Note(f"The fit was interrupted after sweep {len(history)}; this is its last finished sweep."))
     risen = _risen(history)
@@ -128,6 +131,12 @@ def _progress(model: Any) -> list[Section]:
         blocks.append(
             lines("Its parts", parts, x_label="sweep", y_label="part", caption="They add up to the objective.")
         )
+    if not getattr(model, "converged_", True):
+        words = (
+            f"The objective was still falling by {_fall(history):.2%} a sweep when `max_iter={len(history)}` ended the "
+            "fit. More sweeps lower it; whether they answer better, held-out data say."
+        )
+        blocks.insert(0, Note(words, "info"))
     facts: dict[str, Any] = {
         "sweeps": len(history),
         "converged": bool(getattr(model, "converged_", True)),
@@ -136,4 +145,4 @@ def _progress(model: Any) -> list[Section]:
     }
     if np.isfinite(seconds).all():
         facts |= {"seconds in all": float(seconds[-1]), "seconds a sweep": float(seconds[-1] / len(history))}
-    return [Section("How the fit went", [Facts(facts), *blocks])]
+    return [Section("How the fit went", [Facts(facts), *blocks], folded=True)]

@@ -12,6 +12,7 @@ from halfstep.apps.report.page import Figure, show
 from halfstep.apps.report.svg import (
     LETTER,
     NARROW,
+    PHONE,
     SHADES,
     WIDE,
     AxisScale,
@@ -77,30 +78,39 @@ def estimates(
     mean = np.asarray(means, float)
     low = mean if lows is None else np.where(np.isfinite(np.asarray(lows, float)), np.asarray(lows, float), mean)
     high = mean if highs is None else np.where(np.isfinite(np.asarray(highs, float)), np.asarray(highs, float), mean)
-    room = min(max([len(name) for name in names] or [0]), 30) * 6.6 + 18
     scale = AxisScale.of(low, high, [] if reference is None else [reference], zero=True)
-    height = 58 + 25 * len(names)
-    canvas = Canvas(scale, None, x_label, left=int(room), height=height, width=WIDE if wide else NARROW)
-    canvas.upright(reference)
-    for k, name in enumerate(names):
-        y = canvas.top + 14 + 25 * k
-        fill = colour(0) if marked is None or name == marked else colour(6)
-        start, centre = (float(canvas.at_x(max(v, scale.low))) for v in (0.0, mean[k]))
-        between = f"\nbetween {show(low[k])} and {show(high[k])}" if high[k] > low[k] else ""
-        note = tip(f"{name}: {show(mean[k])}{between}")
-        left, long = min(start, centre), abs(centre - start)
-        box = f'x="{left:.1f}" y="{y - 7}" width="{long:.1f}" height="14" rx="3"'
-        canvas.add(f'<rect {box} style="fill:{fill};opacity:.35" {note}/>')
-        if high[k] > low[k]:
-            span = f"M{canvas.at_x(low[k]):.1f} {y}H{canvas.at_x(high[k]):.1f}"
-            canvas.add(f'<path d="{span}" style="stroke:{fill};stroke-width:2.4" {note}/>')
-        canvas.add(f'<circle cx="{centre:.1f}" cy="{y}" r="4.5" style="fill:{fill}" {note}/>')
-        canvas.text(room - 9, y + 4, _short(name, 30), anchor="end", kind="strong")
+
+    def drawn(width: int, beside: bool) -> str:
+        """Names `beside` their bars, or above them where the width is for the bars alone."""
+        room = min(max([len(name) for name in names] or [0]), 30) * 6.6 + 18 if beside else 8
+        step = 25 if beside else 40
+        canvas = Canvas(scale, None, x_label, left=int(room), height=58 + step * len(names), width=width)
+        canvas.upright(reference)
+        for k, name in enumerate(names):
+            y = canvas.top + step - 11 + step * k
+            fill = colour(0) if marked is None or name == marked else colour(6)
+            start, centre = (float(canvas.at_x(max(v, scale.low))) for v in (0.0, mean[k]))
+            between = f"\nbetween {show(low[k])} and {show(high[k])}" if high[k] > low[k] else ""
+            note = tip(f"{name}: {show(mean[k])}{between}")
+            left, long = min(start, centre), abs(centre - start)
+            box = f'x="{left:.1f}" y="{y - 7}" width="{long:.1f}" height="14" rx="3"'
+            canvas.add(f'<rect {box} style="fill:{fill};opacity:.35" {note}/>')
+            if high[k] > low[k]:
+                span = f"M{canvas.at_x(low[k]):.1f} {y}H{canvas.at_x(high[k]):.1f}"
+                canvas.add(f'<path d="{span}" style="stroke:{fill};stroke-width:2.4" {note}/>')
+            canvas.add(f'<circle cx="{centre:.1f}" cy="{y}" r="4.5" style="fill:{fill}" {note}/>')
+            if beside:
+                canvas.text(room - 9, y + 4, _short(name, 30), anchor="end", kind="strong")
+            else:
+                canvas.text(room, y - 12, f"{_short(name, 36)}  {show(mean[k])}", kind="strong")
+        return canvas.svg()
+
     told = ", ".join(
         f"{name} {show(mean[k])}" + (f" ({show(low[k])} to {show(high[k])})" if high[k] > low[k] else "")
         for k, name in enumerate(names)
     )
-    return Figure(canvas.svg(), title, f"{x_label}: {told}.", caption, wide=wide)
+    svg = drawn(WIDE if wide else NARROW, beside=True)
+    return Figure(svg, title, f"{x_label}: {told}.", caption, wide=wide, narrow=drawn(PHONE, beside=False))
 
 
 def histogram(
@@ -162,6 +172,7 @@ def point_map(
     kind_names: Sequence[str] = (),
     amount: ArrayLike | None = None,
     amount_name: str = "",
+    log_amount: bool = False,
     important: ArrayLike | None = None,
     x_label: str = "",
     y_label: str = "",
@@ -175,7 +186,7 @@ def point_map(
     """Points with names: coloured by kind or by amount, the important ones written beside them, all searchable.
 
     kinds : number of each point's kind, an index into `kind_names`.
-    amount : a number for each point, shown as a shade.
+    amount : a number for each point, shown as a shade, of its logarithm where `log_amount`.
     important : written first where there is room.
     """
     across, up = np.asarray(x, float), np.asarray(y, float)
@@ -189,33 +200,42 @@ def point_map(
         amount = None if amount is None else np.asarray(amount)[keep]
         caption = f"{caption} A random {MAP_POINTS:,} of {total:,} points are drawn.".strip()
     scales = AxisScale.of(across, log=log_x, room=0.05), AxisScale.of(up, room=0.06)
-    size: dict[str, Any] = {"width": WIDE if wide else NARROW, "height": 520 if wide else 330, "top": 28}
-    if axes:
-        canvas = Canvas(*scales, x_label, y_label, **size)
-    else:
-        canvas = Canvas(None, None, left=8, right=8, bottom=8, **size)
-        canvas.parts.clear()
-        canvas.x, canvas.y = scales
-    px, py = np.asarray(canvas.at_x(across)), np.asarray(canvas.at_y(up))
-    dot = 7.0 if len(px) < 500 else 5.0 if len(px) < 2500 else 3.6
-    if amount is not None:
-        values = np.asarray(amount, float)
-        level = shades(values, float(np.nanmin(values)), float(np.nanmax(values)))
-        for s in range(SHADES):
-            canvas.dots(px[level == s], py[level == s], shade(s), dot)
-        _shade_legend(canvas, amount_name, float(np.nanmin(values)), float(np.nanmax(values)))
-    elif kinds is not None:
-        for k in range(len(kind_names)):
-            chosen = np.asarray(kinds) == k
-            canvas.dots(px[chosen], py[chosen], colour(k), dot, 0.85)
-        canvas.kinds(kind_names)
-    else:
-        canvas.dots(px, py, colour(0), dot, 0.85)
     names = [label.split("\n")[0] for label in labels]
-    for k in clear_places(px, py, names, np.argsort(-rank, kind="stable").tolist(), most_labels, canvas.width):
-        canvas.text(px[k] + 6, py[k] + 4, names[k], kind="halo")
-    points = {"x": _tenths(px), "y": _tenths(py), "label": list(labels)}
-    return Figure(canvas.svg(), title, alt, caption, points=points, search=search, wide=wide)
+    dot = 7.0 if len(across) < 500 else 5.0 if len(across) < 2500 else 3.6
+
+    def drawn(width: int, height: int, labelled: int) -> Canvas:
+        size: dict[str, Any] = {"width": width, "height": height, "top": 28}
+        if axes:
+            canvas = Canvas(*scales, x_label, y_label, **size)
+        else:
+            canvas = Canvas(None, None, left=8, right=8, bottom=8, **size)
+            canvas.parts.clear()
+            canvas.x, canvas.y = scales
+        px, py = np.asarray(canvas.at_x(across)), np.asarray(canvas.at_y(up))
+        if amount is not None:
+            raw = np.asarray(amount, float)
+            values = np.log(np.maximum(raw, 1e-300)) if log_amount else raw
+            level = shades(values, float(np.nanmin(values)), float(np.nanmax(values)))
+            for s in range(SHADES):
+                canvas.dots(px[level == s], py[level == s], shade(s), dot)
+            _shade_legend(canvas, amount_name, np.nanmin(raw), np.nanmax(raw))
+        elif kinds is not None:
+            marked = [np.asarray(kinds) == k for k in range(len(kind_names))]
+            # the rarest kind is drawn last and largest, so that a few labelled ones are seen among many
+            for k in sorted(range(len(marked)), key=lambda k: -int(marked[k].sum())):
+                rare = 1.6 if marked[k].sum() < len(px) / 5 else 1.0
+                canvas.dots(px[marked[k]], py[marked[k]], colour(k), dot * rare, 1.0 if rare > 1 else 0.7)
+            canvas.kinds(kind_names)
+        else:
+            canvas.dots(px, py, colour(0), dot, 0.85)
+        for k in clear_places(px, py, names, np.argsort(-rank, kind="stable").tolist(), labelled, width):
+            canvas.text(px[k] + 6, py[k] + 4, names[k], kind="halo")
+        return canvas
+
+    canvas = drawn(WIDE if wide else NARROW, 430 if wide else 330, most_labels)
+    points = {"x": _shares(scales[0].share(across)), "y": _shares(1 - scales[1].share(up)), "label": list(labels)}
+    narrow = drawn(PHONE, PHONE, most_labels // 4).svg()
+    return Figure(canvas.svg(), title, alt, caption, points=points, search=search, wide=wide, narrow=narrow)
 
 
 def heat_map(title: str, matrix: ArrayLike, names: Sequence[str], *, value: str, caption: str = "") -> Figure:
@@ -253,17 +273,18 @@ def heat_map(title: str, matrix: ArrayLike, names: Sequence[str], *, value: str,
     return Figure(canvas.svg(), title, alt, caption)
 
 
-def _shade_legend(canvas: Canvas, name: str, low: float, high: float) -> None:
+def _shade_legend(canvas: Canvas, name: str, low: Any, high: Any) -> None:
     x = float(canvas.left)
-    canvas.text(x, 12, f"{name}  {show(low)}", kind="strong")
-    x += LETTER * len(f"{name}  {show(low)}") + 4
+    ends = [show(int(v)) if float(v).is_integer() else show(float(v)) for v in (low, high)]
+    canvas.text(x, 12, f"{name}  {ends[0]}", kind="strong")
+    x += LETTER * len(f"{name}  {ends[0]}") + 4
     for s in range(SHADES):
         canvas.add(f'<rect x="{x + 16 * s:.0f}" y="3" width="16" height="11" style="fill:{shade(s)}"/>')
-    canvas.text(x + 16 * SHADES + 8, 12, show(high), kind="strong")
+    canvas.text(x + 16 * SHADES + 8, 12, ends[1], kind="strong")
 
 
-def _tenths(values: Floats) -> list[float]:
-    return [round(v, 1) for v in values.tolist()]
+def _shares(values: Floats) -> list[float]:
+    return [round(v, 4) for v in values.tolist()]
 
 
 def _short(text: str, most: int) -> str:

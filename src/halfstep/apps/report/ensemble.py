@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from halfstep.apps.console import Records
 from halfstep.apps.report.charts import counted, estimates, heat_map, histogram, lines, point_map
 from halfstep.apps.report.fusion import Scores, baselines_beside, scored, weight_spread
-from halfstep.apps.report.page import Block, Facts, Note, Section, Table
+from halfstep.apps.report.page import Block, Facts, Note, Section, Table, sort_key
+from halfstep.apps.written import Records
 from halfstep.core.arrays import Floats
 from halfstep.figures.plane import flat_map
 from halfstep.figures.shown import instance_vectors
@@ -71,11 +71,17 @@ def sections(
     shown = [_data(facts)]
     scores = facts.scores
     if comparison:
-        rows = [list(row.values()) for row in comparison]
-        shown.append(Section("How good it is", [Table(list(comparison[0]), rows, caption)]))
+        shown.append(_compared(comparison, caption))
     if scores:
         shown.append(_quality(scores))
-    return [*shown, _classifiers(facts), _calibration(facts, scores), _instances(facts), _query(facts), _novelty(facts)]
+    return [
+        *shown,
+        _query(facts),
+        *_classifiers(facts),
+        _calibration(facts, scores),
+        _instances(facts),
+        _novelty(facts),
+    ]
 
 
 class _Known:
@@ -138,7 +144,23 @@ def _data(known: _Known) -> Section:
                 f"({about.rmse_unlabelled:.3f}): a sign of overfitting. A larger `reg` or `rho` helps."
             )
         )
-    return Section("The data", blocks)
+    return Section("The data", blocks, folded=True)
+
+
+def _compared(comparison: Records, caption: str) -> Section:
+    """Rows of a table made elsewhere: a method, then a number that is better the smaller it is, then others."""
+    columns, rows = list(comparison[0]), [list(row.values()) for row in comparison]
+    values = [float(sort_key(row[1])) for row in rows]
+    best, second = (int(k) for k in np.argsort(values, kind="stable")[:2])
+    words = f"Smallest {columns[1]}: {rows[best][0]}, {values[best]:.3f}; next {rows[second][0]}, {values[second]:.3f}."
+    chart = estimates(
+        f"{columns[1]}, smaller is better",
+        [str(row[0]) for row in rows],
+        values,
+        x_label=columns[1],
+        marked=str(rows[best][0]),
+    )
+    return Section("How good it is", [Note(words, "good"), chart, Table(columns, rows, caption)])
 
 
 def _quality(scores: list[Scores]) -> Section:
@@ -165,7 +187,7 @@ def _quality(scores: list[Scores]) -> Section:
     return Section("How good it is", [Note(words, "good" if best is own else "info"), chart, table])
 
 
-def _classifiers(known: _Known) -> Section:
+def _classifiers(known: _Known) -> list[Section]:
     about, order = known.about, np.argsort(-known.about.classifier_weights, kind="stable")
     spread = known.words.spread(known)
     weights = about.classifier_weights[order]
@@ -197,21 +219,19 @@ def _classifiers(known: _Known) -> Section:
         )
     place, method = flat_map(known.model.fitted_.classifier_vectors, "PCA")
     labels = [f"{n}\nweight {w:.3f}" for n, w in zip(known.names, about.classifier_weights, strict=True)]
-    blocks.append(
-        point_map(
-            "Map of the classifiers",
-            place[:, 0],
-            place[:, 1],
-            labels,
-            amount=about.classifier_weights,
-            amount_name="weight",
-            important=about.classifier_weights,
-            wide=known.m > 30,
-            caption=f"Directions of their vectors, by {method}.",
-            alt=f"{known.m} classifiers by {method}; the largest weight is that of {known.names[int(order[0])]}.",
-        )
+    seen = point_map(
+        "Map of the classifiers",
+        place[:, 0],
+        place[:, 1],
+        labels,
+        amount=about.classifier_weights,
+        amount_name="weight",
+        important=about.classifier_weights,
+        wide=known.m > 30,
+        caption=f"Directions of their vectors, by {method}.",
+        alt=f"{known.m} classifiers by {method}; the largest weight is that of {known.names[int(order[0])]}.",
     )
-    return Section("Classifiers", blocks)
+    return [Section("Classifiers", blocks), Section("Map of the classifiers", [seen], folded=True)]
 
 
 def _calibration(known: _Known, scores: list[Scores]) -> Section:
@@ -238,7 +258,8 @@ def _calibration(known: _Known, scores: list[Scores]) -> Section:
     spread = histogram(
         "Fused probabilities", {"instances": known.proba.max(axis=1)}, x_label="probability of the answer"
     )
-    return Section("Calibration", [Facts({"expected calibration error": error, "judged on": where}), figure, spread])
+    blocks: list[Block] = [Facts({"expected calibration error": error, "judged on": where}), figure, spread]
+    return Section("Calibration", blocks, folded=True)
 
 
 def _tenths(p: NDArray[Any], y: NDArray[Any]) -> CalibrationBins:
@@ -279,7 +300,7 @@ def _instances(known: _Known) -> Section:
         alt=f"{known.n:,} instances; difficulty from {about.difficulty.min():.2f} to {about.difficulty.max():.2f}.",
         **common,
     )
-    return Section("Instances", [by_label, by_difficulty])
+    return Section("Instances", [by_label, by_difficulty], folded=True)
 
 
 def _rows(known: _Known, which: NDArray[Any]) -> list[list[Any]]:
@@ -300,7 +321,7 @@ def _rows(known: _Known, which: NDArray[Any]) -> list[list[Any]]:
 COLUMNS = ["instance", "answer", "probability", "novelty", "difficulty", "label"]
 
 
-def _query(known: _Known, n: int = 20) -> Section:
+def _query(known: _Known, n: int = 8) -> Section:
     free = int((~known.labelled).sum())
     if not free:
         return Section("What to label next", [Note("Every instance has a label.", "info")])
@@ -323,4 +344,5 @@ def _novelty(known: _Known) -> Section:
         histogram("Novelty", {"instances": novelty}, x_label=known.words.novelty),
         Table(COLUMNS, _rows(known, order), f"The {len(order)} most novel instances", search=True),
     ]
-    return Section("Where not to trust it", blocks, "An answer rests on the factors; where they miss, so may it.")
+    words = "An answer rests on the factors; where they miss, so may it."
+    return Section("Where not to trust it", blocks, words, folded=True)

@@ -18,31 +18,44 @@ document.addEventListener("pointermove", (event) => {
   else if (!event.target.closest?.("[data-map]")) tip.hidden = true;
 });
 
-// A map: points.x and .y in units of the drawing, .label for each, and a ring around what is near or found.
+// What is folded opens where the address leads to it, and on paper.
+const unfold = () => {
+  const aim = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  aim?.querySelector?.(":scope > details.folded")?.setAttribute("open", "");
+};
+addEventListener("hashchange", unfold);
+addEventListener("beforeprint", () => document.querySelectorAll("details.folded").forEach((each) => each.setAttribute("open", "")));
+unfold();
+
+// A map: points.x and .y as shares of the plot, whose place is in `data-plot` of each drawing; .label for each point,
+// and a ring around what is near or found. The second drawing, where there is one, is for phones.
 for (const script of document.querySelectorAll("script.points")) {
   const figure = script.closest("figure");
-  const svg = figure.querySelector("svg");
   const points = JSON.parse(script.textContent);
-  const rings = svg.appendChild(document.createElementNS(SVG, "g"));
-  svg.dataset.map = "";
+  const maps = [...figure.querySelectorAll(".chart > svg")].map((svg) => {
+    const [left, top, width, height] = svg.dataset.plot.split(" ").map(Number);
+    svg.dataset.map = "";
+    return { svg, rings: svg.appendChild(document.createElementNS(SVG, "g")), at: (k) => [left + points.x[k] * width, top + points.y[k] * height] };
+  });
 
-  const ring = (k, named) => {
+  const ring = ({ svg, rings, at }, k, named) => {
+    const [x, y] = at(k);
     const circle = rings.appendChild(document.createElementNS(SVG, "circle"));
     circle.setAttribute("class", "hit");
-    circle.setAttribute("cx", points.x[k]);
-    circle.setAttribute("cy", points.y[k]);
+    circle.setAttribute("cx", x);
+    circle.setAttribute("cy", y);
     circle.setAttribute("r", 6);
     if (!named) return;
     const text = rings.appendChild(document.createElementNS(SVG, "text"));
-    const right = points.x[k] > svg.viewBox.baseVal.width * 0.75;
+    const right = x > svg.viewBox.baseVal.width * 0.75;
     text.setAttribute("class", "halo");
-    text.setAttribute("x", points.x[k] + (right ? -9 : 9));
-    text.setAttribute("y", points.y[k] + 4);
+    text.setAttribute("x", x + (right ? -9 : 9));
+    text.setAttribute("y", y + 4);
     text.setAttribute("text-anchor", right ? "end" : "start");
     text.textContent = points.label[k].split("\n")[0];
   };
 
-  svg.addEventListener("pointermove", (event) => {
+  for (const { svg, at } of maps) svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();
     const scale = svg.viewBox.baseVal.width / box.width;
     const x = (event.clientX - box.left) * scale;
@@ -50,20 +63,21 @@ for (const script of document.querySelectorAll("script.points")) {
     let best = -1;
     let nearest = 14 * 14;
     for (let k = 0; k < points.x.length; k++) {
-      const d = (points.x[k] - x) ** 2 + (points.y[k] - y) ** 2;
+      const [px, py] = at(k);
+      const d = (px - x) ** 2 + (py - y) ** 2;
       if (d < nearest) { nearest = d; best = k; }
     }
     if (best < 0) tip.hidden = true;
     else showTip(points.label[best], event);
   });
-  svg.addEventListener("pointerleave", () => { tip.hidden = true; });
+  for (const { svg } of maps) svg.addEventListener("pointerleave", () => { tip.hidden = true; });
 
   const box = figure.querySelector("[data-find]");
   box?.addEventListener("input", () => {
-    rings.replaceChildren();
+    for (const { rings } of maps) rings.replaceChildren();
     const wanted = box.value.trim().toLowerCase();
     const hits = wanted ? points.label.flatMap((label, k) => (label.toLowerCase().includes(wanted) ? [k] : [])) : [];
-    hits.slice(0, 400).forEach((k, place) => ring(k, place < 12));
+    for (const map of maps) hits.slice(0, 400).forEach((k, place) => ring(map, k, place < 12));
     figure.querySelector(".found").textContent = wanted ? `${hits.length} found` : "";
   });
 }

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from halfstep._version import __version__
+from halfstep.apps.written import decimals
 from halfstep.data.files import atomic_write
 from halfstep.errors import require
 
@@ -55,7 +56,7 @@ class Facts:
 class Table:
     """Rows under column names; people sort it by its heads, and search it where `search` is set.
 
-    best : column in which the largest value is marked.
+    best : column in which the largest value is marked. wide : whether it takes the whole width.
     """
 
     columns: list[str]
@@ -63,14 +64,19 @@ class Table:
     caption: str = ""
     search: bool = False
     best: str | None = None
+    wide: bool = True
     kind: ClassVar[str] = "table"
 
     @property
     def cells(self) -> list[list[dict[str, Any]]]:
         """Text, sort key and alignment of every cell."""
         numeric = [all(_is_number(sort_key(row[c])) for row in self.rows) for c in range(len(self.columns))]
+        digits = [decimals(row[c] for row in self.rows) for c in range(len(self.columns))]
         out = [
-            [{"text": show(v), "key": sort_key(v), "number": numeric[c], "best": False} for c, v in enumerate(row)]
+            [
+                {"text": show(v, digits[c]), "key": sort_key(v), "number": numeric[c], "best": False}
+                for c, v in enumerate(row)
+            ]
             for row in self.rows
         ]
         if self.best is not None and self.rows:
@@ -87,7 +93,7 @@ class Figure:
 
     alt : what the chart shows, in a sentence or two, with its numbers.
     points : for maps, what the script needs to answer the pointer and the search box (see `page.js`).
-    wide : whether it takes the whole width.
+    wide : whether it takes the whole width. narrow : the same drawn anew for the width of a phone.
     """
 
     svg: str
@@ -97,6 +103,7 @@ class Figure:
     points: dict[str, Any] | None = None
     search: str = ""
     wide: bool = False
+    narrow: str = ""
     kind: ClassVar[str] = "figure"
 
     @property
@@ -110,19 +117,23 @@ Block = Prose | Note | Facts | Table | Figure
 
 @dataclass
 class Section:
+    """folded : whether it stands behind its title until somebody opens it."""
+
     title: str
     blocks: list[Block] = field(default_factory=list)
     lead: str = ""
+    folded: bool = False
     slug: str = ""
 
 
 @dataclass
 class Chapter:
-    """What is said about one model."""
+    """What is said about one model. notes : what nobody should overlook, before everything else."""
 
     title: str
     sections: list[Section]
     lead: str = ""
+    notes: list[Note] = field(default_factory=list)
     badge: str = ""
     slug: str = ""
 
@@ -163,8 +174,8 @@ class Page:
                 section.slug = f"{chapter.slug}-{_slug(section.title)}"
 
 
-def show(value: Any) -> str:
-    """A value as people write it."""
+def show(value: Any, digits: int | None = None) -> str:
+    """A value as people write it. digits : decimals of its column; as many as it needs where none are given."""
     if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
     if isinstance(value, (int, np.integer)):
@@ -172,6 +183,8 @@ def show(value: Any) -> str:
     if isinstance(value, (float, np.floating)):
         if not np.isfinite(value):
             return "–"
+        if digits is not None:
+            return f"{value:,.{digits}f}"
         return f"{value:,.0f}" if abs(float(value)) >= 10_000 else f"{value:.4g}"
     if isinstance(value, (tuple, list)):
         return ", ".join(map(show, value))

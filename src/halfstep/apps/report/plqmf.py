@@ -16,8 +16,9 @@ from halfstep.figures.shown import fitted_ratings
 from halfstep.figures.views import cell_counts, highest_and_lowest, in_bins, titles
 
 LEAD = (
-    "Every user and every item has a vector and a bias; a prediction is their dot product plus both biases. The loss "
-    "decides what a prediction aims at: the mean for squared errors, the median for absolute ones, a class for a hinge."
+    "Every {user} and every {item} has a vector and a bias; a prediction is their dot product plus both biases. The "
+    "loss decides what a prediction aims at: the mean for squared errors, the median for absolute ones, a class for a "
+    "hinge."
 )
 
 
@@ -59,7 +60,7 @@ def _data(model: Any, per_user: Counts, per_item: Counts) -> Section:
         blocks.append(
             Note(f"{few:.0%} of the users have no more ratings than factors; the penalty alone holds their vectors.")
         )
-    return Section("The data", blocks)
+    return Section("The data", blocks, folded=True)
 
 
 def comparison_section(records: list[dict[str, Any]], caption: str) -> Section:
@@ -75,9 +76,8 @@ def comparison_section(records: list[dict[str, Any]], caption: str) -> Section:
         values,
         x_label=first,
         marked=best,
-        wide=True,
     )
-    table = Table(columns, [list(record.values()) for record in records], caption)
+    table = Table(columns, [list(record.values()) for record in records], caption, wide=False)
     return Section(
         "Against the baselines", [Note(f"Smallest {first}: {best}, {show(min(values))}.", "good"), chart, table]
     )
@@ -141,7 +141,7 @@ def _quantiles(model: Any, predicted: NDArray[np.float64], y: NDArray[np.float64
     )
     off = exact and abs(below - aim) > 0.05
     blocks: list[Block] = [Note(words, "warning" if off else "info"), figure]
-    return Section("Calibration of quantiles", blocks)
+    return Section("Calibration of quantiles", blocks, folded=not exact)
 
 
 def _classes(model: Any, pairs: Any, y: NDArray[Any], where: str) -> Section:
@@ -180,5 +180,6 @@ def _biases(model: Any, counts: Counts) -> list[Section]:
                 Table(["item", "bias", "ratings"], rows, f"Item biases: {which}", search=True),
             ],
             "The two sides share one level, so only differences within a side mean something.",
+            folded=True,
         )
     ]

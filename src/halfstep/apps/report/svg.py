@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 SHADES = 7
-NARROW, WIDE = 430, 860
+NARROW, WIDE, PHONE = 430, 860, 340
+"""Widths of drawings, in units that are about a pixel on a laptop's screen, or on a phone's."""
 LETTER = 7.6
 """Room for a letter of a legend, at the larger size of letters on a phone."""
-"""Widths of drawings, in units that are about a pixel on a laptop's screen."""
 
 
 def colour(k: int) -> str:
@@ -103,7 +103,7 @@ class Canvas:
     y_label: str = ""
     width: int = NARROW
     height: int = 260
-    left: int = 56
+    left: int = 62
     right: int = 14
     top: int = 12
     bottom: int = 44
@@ -126,8 +126,8 @@ class Canvas:
             self.text((self.left + self.width - self.right) / 2, self.height - 8, self.x_label, anchor="middle")
         if self.y_label:
             middle = (self.top + floor) / 2
-            turned = f'transform="rotate(-90 13 {middle:.0f})"'
-            self.add(f'<text x="8" y="{middle:.0f}" text-anchor="middle" {turned}>{escape(self.y_label)}</text>')
+            turned = f'transform="rotate(-90 10 {middle:.0f})"'
+            self.add(f'<text x="10" y="{middle:.0f}" text-anchor="middle" {turned}>{escape(self.y_label)}</text>')
 
     def at_x(self, values: ArrayLike) -> Any:
         assert self.x is not None
@@ -176,8 +176,10 @@ class Canvas:
             x += 34 + LETTER * len(name)
 
     def svg(self) -> str:
-        body = "".join(self.parts)
-        return f'<svg viewBox="0 0 {self.width} {self.height}" aria-hidden="true" focusable="false">{body}</svg>'
+        """The drawing; `data-plot` says where its frame lies, for the script that rings points."""
+        body, inner = "".join(self.parts), (self.width - self.left - self.right, self.height - self.top - self.bottom)
+        frame = f'viewBox="0 0 {self.width} {self.height}" data-plot="{self.left} {self.top} {inner[0]} {inner[1]}"'
+        return f'<svg {frame} aria-hidden="true" focusable="false">{body}</svg>'
 
 
 def tip(text: str) -> str:

@@ -10,23 +10,30 @@ from numpy.typing import NDArray
 from halfstep.apps.report.charts import estimates, histogram, point_map
 from halfstep.apps.report.page import Block, Facts, Note, Section, Table
 from halfstep.core import losses
+from halfstep.data.columns import a, plural
 from halfstep.figures.plane import flat_map
 from halfstep.figures.views import cell_counts, highest_and_lowest, mean_scores, titles
 
 Counts = NDArray[np.int64]
 LEAD = (
-    "Every user and every item has a vector; a score is their dot product. Observed pairs pull scores towards 1 with "
-    "their weight, all other pairs pull them towards 0 with the weight `background`."
+    "Every {user} and every {item} has a vector; a score is their dot product. Observed pairs pull scores towards 1 "
+    "with their weight, all other pairs pull them towards 0 with the weight `background`."
 )
 
 
 def sections(model: Any, result: Any = None) -> list[Section]:
     """Sections about a fitted model; `result` is an evaluation of its parameters."""
     per_user, per_item = cell_counts(model.seen, (len(model.user_ids_), len(model.item_ids_)))
-    shown = [_data(per_user, per_item)]
-    if result is not None:
-        shown.append(quality(result, _own_name(model, result)))
-    return [*shown, _examples(model, per_user), _map(model, per_item), _popularity(model, per_item)]
+    called = nouns(model)
+    judged = [] if result is None else [quality(result, _own_name(model, result), called)]
+    data = data_section(per_user, per_item, called)
+    return [*judged, examples(model, per_user), _map(model, per_item), data, _popularity(model, per_item)]
+
+
+def nouns(model: Any) -> tuple[str, str]:
+    """What one row and one column are called in the words of the data."""
+    fit = model.fitted_
+    return fit.users.name or "user", fit.items.name or "item"
 
 
 def _own_name(model: Any, result: Any) -> str:
@@ -34,12 +41,13 @@ def _own_name(model: Any, result: Any) -> str:
     return next((name for name in names if name.startswith(type(model).__name__)), names[-1])
 
 
-def quality(result: Any, own: str) -> Section:
+def quality(result: Any, own: str, called: tuple[str, str] = ("user", "item")) -> Section:
     """Held-out metrics of all models, the model's own marked, with the verdicts of paired comparisons."""
     first = result.metrics[0]
     column = [result.table[name][first] for name in result.models]
     records = result.records(3)
-    table = Table(list(records[0]), [list(r.values()) for r in records], f"{result.caption}.", best=first)
+    caption = f"{result.caption}.".replace("users", plural(called[0]))
+    table = Table(list(records[0]), [list(r.values()) for r in records], caption, best=first)
     chart = estimates(
         f"{first} on held-out pairs",
         list(result.models),
@@ -51,10 +59,10 @@ def quality(result: Any, own: str) -> Section:
         caption="Full rankings, no sampled negatives.",
         wide=True,
     )
-    return Section("How good it is", [*_verdicts(result, own, first), chart, table])
+    return Section("How good it is", [*_verdicts(result, own, first, plural(called[0])), chart, table])
 
 
-def _verdicts(result: Any, own: str, metric: str) -> list[Block]:
+def _verdicts(result: Any, own: str, metric: str, users: str) -> list[Block]:
     notes: list[Block] = []
     for other in result.models:
         if other == own:
@@ -64,42 +72,56 @@ def _verdicts(result: Any, own: str, metric: str) -> list[Block]:
         words = {"a": "better than", "b": "worse than", "undecided": "not clearly different from"}[verdict]
         level = {"a": "good", "b": "warning", "undecided": "info"}[verdict]
         between = f"{gap.mean:+.3f}, between {gap.low:+.3f} and {gap.high:+.3f}"
-        notes.append(Note(f"{own} is {words} {other} in {metric}: {between} over the same users.", level))
+        notes.append(Note(f"{own} is {words} {other} in {metric}: {between} over the same {users}.", level))
     return notes
 
 
-def pair_facts(per_user: Counts, per_item: Counts, pairs: str, of_user: str, of_item: str) -> dict[str, Any]:
+def pair_facts(
+    per_user: Counts,
+    per_item: Counts,
+    pairs: str,
+    of_user: str,
+    of_item: str,
+    called: tuple[str, str] = ("user", "item"),
+) -> dict[str, Any]:
     """Sizes of a table of pairs; `pairs`, `of_user` and `of_item` are what its cells and counts are called."""
 
     def spread(counts: Counts) -> str:
         return f"{counts.min():,} to {counts.max():,}, median {np.median(counts):g}"
 
     users, items, n = len(per_user), len(per_item), int(per_user.sum())
-    facts = {"users": users, "items": items, pairs: n, "density": f"{n / (users * items):.3%}"}
+    facts = {plural(called[0]): users, plural(called[1]): items, pairs: n, "density": f"{n / (users * items):.3%}"}
     return facts | {of_user: spread(per_user), of_item: spread(per_item)}
 
 
-def _data(per_user: Counts, per_item: Counts) -> Section:
+def data_section(per_user: Counts, per_item: Counts, called: tuple[str, str] = ("user", "item")) -> Section:
+    """Sizes and spread of who has what, in the words of the data."""
+    (user, item), (users, items) = called, map(plural, called)
     rare = float((per_item < 3).mean())
-    blocks: list[Block] = [Facts(pair_facts(per_user, per_item, "pairs", "items of a user", "users of an item"))]
+    blocks: list[Block] = [
+        Facts(pair_facts(per_user, per_item, "pairs", f"{items} of {a(user)}", f"{users} of {a(item)}", called))
+    ]
     if rare > 0.1:
-        blocks.append(Note(f"{rare:.0%} of the items have fewer than three users; little can be learned about them."))
+        blocks.append(
+            Note(f"{rare:.0%} of the {items} have fewer than three {users}; little can be learned about them.")
+        )
     empty = int((per_user == 0).sum())
     if empty:
-        blocks.append(Note(f"{empty:,} users have no pair at all; their vector is zero and their ranking arbitrary."))
+        blocks.append(Note(f"{empty:,} {users} have no pair at all; their vector is zero and their ranking arbitrary."))
     blocks += [
-        histogram("Items of a user", {"users": per_user}, x_label="items"),
-        histogram("Users of an item", {"items": per_item}, x_label="users"),
+        histogram(f"{items.capitalize()} of {a(user)}", {users: per_user}, x_label=items),
+        histogram(f"{users.capitalize()} of {a(item)}", {items: per_item}, x_label=users),
     ]
-    return Section("The data", blocks)
+    return Section("The data", blocks, folded=True)
 
 
-def _examples(model: Any, counts: Counts, people: int = 3, n: int = 8) -> Section:
+def examples(model: Any, counts: Counts, people: int = 2, n: int = 6) -> Section:
     """What a few typical users get, and what of theirs speaks for it."""
     middle = np.argsort(np.abs(counts - np.median(counts)), kind="stable")
     # spread over the table, so that neighbours in an alphabetical list do not crowd the examples
     some = middle[np.linspace(0, min(len(middle), 50) - 1, min(people, len(middle))).astype(int)]
     names, ids = titles(model.user_ids_, model.user_labels_), model.user_ids_
+    user, item_noun = nouns(model)
     blocks: list[Block] = []
     for row in np.unique(some):
         ranking = model.recommend(ids[row], n)
@@ -110,12 +132,12 @@ def _examples(model: Any, counts: Counts, people: int = 3, n: int = 8) -> Sectio
                 range(1, n + 1), best, ranking.scores, _reasons(model, ids[row], ranking.ids), strict=False
             )
         ]
-        caption = f"For {names[row]}, who has {counts[row]} items"
-        blocks.append(Table(["#", "item", "score", "because of"], rows, caption))
+        caption = f"For {names[row]}, with {counts[row]} {plural(item_noun)} that are left out"
+        blocks.append(Table(["#", item_noun, "score", "because of"], rows, caption))
     return Section(
         "What it recommends",
         blocks,
-        "What a user has is left out. `because of` names the items of the user that contribute most to the score.",
+        f"`because of` names the {plural(item_noun)} of the {user} that contribute most to the score.",
     )
 
 
@@ -125,40 +147,46 @@ def _named(model: Any, ids: Any) -> list[str]:
 
 
 def _reasons(model: Any, user: Any, items: Any) -> list[str]:
-    if not losses.get(model.loss).is_quadratic:  # contributions only add up under the squared loss
+    if not losses.get(
+        getattr(model, "loss", "squared")
+    ).is_quadratic:  # contributions only add up under the squared loss
         return ["–"] * len(items)
     out = []
     for item in items:
         reason = model.explain(user, item)
-        parts = zip(_named(model, reason.ids[:3]), reason.contributions[:3], strict=True)
+        given = reason.ids if reason.labels is None else reason.labels
+        parts = zip(given[:3].tolist(), reason.contributions[:3], strict=True)
         out.append(", ".join(f"{name} ({value:+.2f})" for name, value in parts))
     return out
 
 
 def _map(model: Any, counts: Counts) -> Section:
     place, method = flat_map(model.item_factors_)
+    users, items = map(plural, nouns(model))
     names = titles(model.item_ids_, model.item_labels_)
-    labels = [f"{name}\n{count:,} users" for name, count in zip(names, counts, strict=True)]
+    labels = [f"{name}\n{count:,} {users}" for name, count in zip(names, counts, strict=True)]
     popular = [names[k] for k in np.argsort(-counts, kind="stable")[:5]]
     figure = point_map(
-        "Map of items",
+        f"Map of {items}",
         place[:, 0],
         place[:, 1],
         labels,
-        amount=np.log10(1 + counts),
-        amount_name="users, log10",
+        amount=np.maximum(counts, 1),
+        amount_name=users,
+        log_amount=True,
         important=counts,
-        search="Find an item",
-        caption=f"Directions of the item vectors, laid out by {method}. Near items are recommended to the same users.",
-        alt=f"{len(names):,} items laid out by {method}; the most popular are {', '.join(popular)}.",
+        search=f"Find {a(nouns(model)[1])}",
+        caption=f"Directions of vectors, laid out by {method}. What is near is recommended to the same {users}.",
+        alt=f"{len(names):,} {items} laid out by {method}; the most popular are {', '.join(popular)}.",
     )
-    return Section("Map of items", [figure])
+    return Section(f"Map of {items}", [figure])
 
 
 def _popularity(model: Any, counts: Counts) -> Section:
     score = mean_scores(model.user_factors_, model.item_factors_)
     names = titles(model.item_ids_, model.item_labels_)
-    labels = [f"{n}\n{c:,} users, mean score {s:.3f}" for n, c, s in zip(names, counts, score, strict=True)]
+    (_, item), (users, items) = nouns(model), map(plural, nouns(model))
+    labels = [f"{n}\n{c:,} {users}, mean score {s:.3f}" for n, c, s in zip(names, counts, score, strict=True)]
     strength = float(np.corrcoef(np.log1p(counts), score)[0, 1]) if len(np.unique(counts)) > 1 else float("nan")
     figure = point_map(
         "Popularity against score",
@@ -167,15 +195,15 @@ def _popularity(model: Any, counts: Counts) -> Section:
         labels,
         axes=True,
         log_x=True,
-        x_label="users who have the item (log scale)",
-        y_label="mean score over all users",
+        x_label=f"{users} who have the {item} (log scale)",
+        y_label=f"mean score over all {users}",
         important=score,
         most_labels=14,
-        search="Find an item",
-        caption="An item far above the others at its popularity is pushed by the model, not by its counts.",
-        alt=f"Mean score of {len(names):,} items against their popularity; correlation with log counts {strength:.2f}.",
+        search=f"Find {a(item)}",
+        caption=f"{a(item).capitalize()} far above the others at its popularity is pushed by the model, not by counts.",
+        alt=f"Mean score of {len(names):,} {items} against popularity; correlation with log counts {strength:.2f}.",
     )
     shown, which = highest_and_lowest(score)
     rows = [[names[k], int(counts[k]), float(score[k])] for k in shown]
-    table = Table(["item", "users", "mean score"], rows, f"Items by mean score: {which}", search=True)
-    return Section("Popularity and score", [figure, table])
+    table = Table([item, users, "mean score"], rows, f"{items.capitalize()} by mean score: {which}", search=True)
+    return Section("Popularity and score", [figure, table], folded=True)

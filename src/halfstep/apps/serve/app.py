@@ -34,10 +34,10 @@ def create_app(model_path: str | os.PathLike[str], **options: Any) -> FastAPI:
     store = Store(model_path, settings)
 
     @contextlib.asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         watcher = asyncio.create_task(_watch(app)) if settings.watch_seconds else None
         log.info("ready", extra={"facts": {"model": str(store.path), "kind": store.current.kind, "pid": os.getpid()}})
-        yield
+        yield {"settings": settings}  # for every connection
         if watcher:
             watcher.cancel()
         log.info("stopped", extra={"facts": {"pid": os.getpid()}})

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from halfstep.apps.serve.listed import DIGITS
 from halfstep.apps.serve.problems import FieldError, at_most
 from halfstep.apps.serve.settings import Settings
-
-DIGITS = 6
 
 
 class FusionAnswers:
@@ -24,7 +23,7 @@ class FusionAnswers:
         """One probability for each class of each new instance; None stands for a prediction that is missing."""
         at_most("predictions", len(predictions), self.settings.max_list, "rows are")
         if isinstance(predictions[0], dict):
-            return self._answer(self._by_name(predictions), features)
+            return self.answer(self._by_name(predictions), features)
         try:
             P = np.array(predictions, np.float64)
         except (ValueError, TypeError):
@@ -33,7 +32,7 @@ class FusionAnswers:
         if P.ndim not in (2, 3) or (P.ndim == 2) != (k == 2):
             wanted = "a number" if k == 2 else f"a list of {k} numbers"
             raise FieldError("predictions", f"each row must have {wanted} for each classifier; got shape {P.shape}")
-        return self._answer(P, features)
+        return self.answer(P, features)
 
     def _by_name(self, predictions: list[dict[str, float | None]]) -> dict[str, Any]:
         """Columns of rows that name their classifiers."""
@@ -42,7 +41,8 @@ class FusionAnswers:
         names = dict.fromkeys(name for row in predictions for name in row)
         return {name: np.array([row.get(name) for row in predictions], np.float64) for name in names}
 
-    def _answer(self, P: Any, features: list[list[float]] | None) -> dict[str, Any]:
+    def answer(self, P: Any, features: list[list[float]] | None = None) -> dict[str, Any]:
+        """Fused probabilities of rows P, as `predict_proba` takes them, and the most probable class of each."""
         given = {} if features is None else {"features": np.array(features, np.float64)}
         try:
             proba = self.model.predict_proba(P, **given)

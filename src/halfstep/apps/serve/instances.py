@@ -10,10 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from halfstep.apps.serve.listed import DIGITS
 from halfstep.apps.serve.problems import FieldError, Refusal, at_most
 from halfstep.apps.serve.settings import Settings
+from halfstep.figures.views import clustered_order
 
-DIGITS = 6
 Order = Literal["difficulty", "uncertainty", "disagreement", "novelty", "number"]
 Which = Literal["all", "labelled", "unlabelled"]
 
@@ -75,6 +76,17 @@ class InstanceAnswers:
             for j, vote in enumerate(self.votes[number])
         ]
         return self._describe(number) | {"votes": votes}
+
+    def classifiers(self) -> dict[str, Any]:
+        """What each classifier counts, and how alike they are, the alike side by side."""
+        similarity = np.asarray(self._diagnostics.classifier_similarity)
+        order = clustered_order(similarity)
+        weights = self._weights
+        return {
+            "names": [self.names[j] for j in order],
+            "weights": None if weights is None else np.round(weights[order], DIGITS).tolist(),
+            "similarity": np.round(similarity[np.ix_(order, order)], 3).tolist(),
+        }
 
     def suggestions(self, n: int) -> dict[str, Any]:
         """The unlabelled instances whose labels would help most, best first."""

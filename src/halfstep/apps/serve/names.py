@@ -13,11 +13,11 @@ from halfstep.data.names import Names
 
 
 class NamesAsked(Names):
-    """Names of one side; `noun` is what one of them is called."""
+    """Names of one side; `noun` is what one of them is called, None what the data said."""
 
-    def __init__(self, index: Index, labels: NDArray[Any] | None, popularity: NDArray[Any], noun: str) -> None:
+    def __init__(self, index: Index, labels: NDArray[Any] | None, popularity: NDArray[Any], noun: str | None) -> None:
         super().__init__(index, labels, popularity)
-        self.noun = noun
+        self.noun = noun or index.name
 
     def row(self, given: Any, field: str, text: bool = False) -> int:
         """The row of one id or title. `text`: it comes from a URL, where numbers are texts too."""

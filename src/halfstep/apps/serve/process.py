@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import socket
 import sys
@@ -33,7 +34,7 @@ def run(
     options : those of `halfstep.apps.serve.settings.Settings`, such as `timeout`, `max_n` or `item_name`.
 
     Raises `OSError` with one line if the address cannot be used, `ModelFileError` if the file is no model. Requests
-    under way are finished before it returns.
+    under way are finished before it returns; clients that have sent half of one are told to come back.
     """
     require("fastapi", extra="serve")
     uvicorn = require("uvicorn", extra="serve")
@@ -43,13 +44,16 @@ def run(
     settings = Settings.of({**options, "workers": workers, "api_key": api_key})
     persistence.read(model_path, mmap=True)  # raises for a file that is no model, before anything is started
     listening = _bind(host, port)
+    from halfstep.apps.serve.connections import Connection
+
     common: dict[str, Any] = {
+        "http": Connection,
         "log_config": LOGGING,
         "access_log": False,  # the application writes its own, as JSON
         "server_header": False,
         "date_header": False,
         "timeout_keep_alive": 30,
-        "timeout_graceful_shutdown": max(1, int(settings.timeout)),
+        "timeout_graceful_shutdown": math.ceil(max(settings.timeout, settings.fit_timeout)) + 1,
         "backlog": 2048,
     }
     with listening, contextlib.ExitStack() as stack:

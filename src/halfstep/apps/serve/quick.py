@@ -14,8 +14,9 @@ from urllib.parse import parse_qsl
 from anyio import to_thread
 from pydantic import ValidationError
 
+from halfstep.apps.serve.drawn import DrawnLists
 from halfstep.apps.serve.guard import App, Receive, Scope, Send, send_json
-from halfstep.apps.serve.problems import Refusal, at_most
+from halfstep.apps.serve.problems import Refusal
 from halfstep.apps.serve.ranking import RankingAnswers
 from halfstep.apps.serve.replies import INLINE, encoded, told
 from halfstep.apps.serve.schemas import RecommendQuery
@@ -23,18 +24,20 @@ from halfstep.apps.serve.settings import Settings
 
 MAX_BATCH = 64
 
+Lists = RankingAnswers | DrawnLists
+
 
 class Together:
     """Rankings of single users, worked out for all who are waiting."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._waiting: list[tuple[RankingAnswers, RecommendQuery, int, asyncio.Future[bytes]]] = []
+        self._waiting: list[tuple[Lists, RecommendQuery, int, asyncio.Future[bytes]]] = []
         self._busy = False
 
-    async def recommend(self, ranking: RankingAnswers, query: RecommendQuery) -> bytes:
+    async def recommend(self, ranking: Lists, query: RecommendQuery) -> bytes:
         """The JSON answer for one user."""
-        at_most("n", query.n, self._settings.max_n)
+        ranking.allow(query.n)
         row = ranking.users.row(query.user, "user", text=True)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[bytes] = loop.create_future()
@@ -80,11 +83,12 @@ class Together:
                 answer.set_result(scored[place])
 
 
-def _score(like: list[tuple[RankingAnswers, RecommendQuery, int, Any]]) -> list[bytes] | Exception:
+def _score(like: list[tuple[Lists, RecommendQuery, int, Any]]) -> list[bytes] | Exception:
     ranking, query, _, _ = like[0]
     try:
         rows = [row for _, _, row, _ in like]
         options: dict[str, Any] = {"keep_seen": query.keep_seen, "diversity": query.diversity}
+        options["strategy"] = query.strategy
         return [encoded(entry) for entry in told(lambda: ranking.recommend_rows(rows, query.n, **options))]
     except Exception as error:  # each of those who wait must hear of it
         return error
@@ -100,7 +104,7 @@ class Quick:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] != "/recommend" or scope["method"] != "GET":
             return await self.app(scope, receive, send)
-        ranking = self.state.store.current.ranking
+        ranking = self.state.store.current.lists
         try:
             query = RecommendQuery.model_validate_strings(dict(parse_qsl(scope["query_string"].decode("ascii"))))
         except (ValidationError, UnicodeDecodeError):

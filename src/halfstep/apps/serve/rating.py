@@ -7,9 +7,9 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
+from halfstep.apps.rating_parts import parts_of, values_of
 from halfstep.apps.serve.names import NamesAsked
 from halfstep.apps.serve.problems import FieldError, at_most
 from halfstep.apps.serve.settings import Settings
@@ -17,10 +17,6 @@ from halfstep.errors import UnknownIdWarning
 
 LEVEL = 0.9
 """Level of intervals where none is asked for."""
-
-
-class _Nobody:
-    """An id that no model has seen."""
 
 
 class RatingAnswers:
@@ -73,7 +69,7 @@ class RatingAnswers:
         if unknown == "error":
             for column, names in ((0, self.users), (1, self.items)):
                 table[:, column] = names.index.take(names.rows(table[:, column].tolist(), "pairs")).tolist()
-        found: dict[str, Any] = {"values": self._values(table).tolist()}
+        found: dict[str, Any] = {"values": values_of(self.model, table).tolist()}
         if self.has_intervals:
             found["level"] = LEVEL if level is None else level
             with _without_warnings():
@@ -81,27 +77,11 @@ class RatingAnswers:
         if self.has_doubt:
             with _without_warnings():
                 found["doubt"] = np.asarray(self.model.predict(table, return_std=True)[1]).tolist()
-        return found | ({"parts": self._parts(table, np.array(found["values"]))} if parts else {})
-
-    def _values(self, table: NDArray[Any]) -> NDArray[Any]:
-        with _without_warnings():
-            return np.asarray(self.model.predict(table))
-
-    def _parts(self, table: NDArray[Any], values: NDArray[Any]) -> list[dict[str, float]]:
-        """Every value as a sum: an average pair, what the user adds to it, what the item adds, and what is left."""
-
-        def seen(*sides: int) -> NDArray[Any]:
-            known = np.empty_like(table)
-            known[:] = [(_Nobody, _Nobody)] * len(table)
-            for side in sides:
-                known[:, side] = table[:, side]
-            return self._values(known)
-
-        average = seen()
-        user, item = seen(0) - average, seen(1) - average
-        columns = {"average": average, "user": user, "item": item, "taste": values - average - user - item}
-        lists = [column.tolist() for column in columns.values()]
-        return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
+        if parts:
+            made_of = parts_of(self.model, table, np.array(found["values"]))
+            lists = [column.tolist() for column in made_of.values()]
+            found["parts"] = [dict(zip(made_of, row, strict=True)) for row in zip(*lists, strict=True)]
+        return found
 
 
 def _without_warnings() -> warnings.catch_warnings[None]:

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from halfstep.apps.serve.problems import Refusal
 from halfstep.apps.serve.schemas import ProblemAnswer
 from halfstep.apps.serve.store import Served
-from halfstep.errors import UnknownIdError, close_matches
+from halfstep.errors import RowError, UnknownIdError, close_matches
 
 # Multiply-adds of about two milliseconds. Below, an answer is worked out where it is asked for: a thread would cost
 # more than it frees. Above, it moves to a thread, and other requests go on.
@@ -29,8 +29,11 @@ _ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": ProblemAnswer, "description": text}
     for status, text in (
+        (400, "The request is not HTTP, or its body is no JSON."),
         (401, "The key is missing or wrong."),
+        (403, "The server does not answer for this Host."),
         (404, "An unknown id, with near matches; or an endpoint that this kind of model does not have."),
+        (408, "The request did not arrive in time."),
         (413, "The body is too large."),
         (422, "A value that cannot be used; `field` names it."),
         (503, "Too busy, or not done in time."),
@@ -68,8 +71,11 @@ def reply(document: Any, status: int = 200, headers: dict[str, str] | None = Non
 
 
 def encoded(document: Any) -> bytes:
-    """JSON in UTF-8; NaN is refused, since JSON has none."""
-    return _ENCODER.encode(document).encode()
+    """JSON in UTF-8. JSON has no numbers that are not finite; where an answer has one, the request was too large."""
+    try:
+        return _ENCODER.encode(document).encode()
+    except ValueError:
+        raise Refusal(422, "the answer is not a finite number; give smaller weights or ratings") from None
 
 
 def told(work: Callable[[], Any]) -> Any:
@@ -78,7 +84,7 @@ def told(work: Callable[[], Any]) -> Any:
         return work()
     except UnknownIdError as error:
         raise Refusal(404, str(error), suggestions=error.suggestions) from error
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RowError) as error:
         raise Refusal(422, str(error)) from error
 
 

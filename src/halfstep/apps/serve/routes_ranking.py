@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
+from halfstep.apps.serve import comparing
 from halfstep.apps.serve import schemas as s
 from halfstep.apps.serve.replies import PROBLEMS, answer, current
 
@@ -20,7 +21,7 @@ N = Annotated[int, Query(ge=1)]
 @router.get("/recommend", response_model=s.ForUser)
 async def recommend(request: Request, query: Annotated[s.RecommendQuery, Query()]) -> Response:
     """The best `n` items for one known user."""
-    ranking = current(request).need("ranking", "/recommend")
+    ranking = current(request).need("lists", "/recommend")
     body = await request.app.state.together.recommend(ranking, query)
     return Response(body, media_type="application/json")
 
@@ -28,7 +29,7 @@ async def recommend(request: Request, query: Annotated[s.RecommendQuery, Query()
 @router.post("/recommend", response_model=s.ForUsers)
 async def recommend_many(request: Request, body: s.RecommendBody) -> Response:
     """The best `n` items for each of several known users."""
-    ranking = current(request).need("ranking", "/recommend")
+    ranking = current(request).need("lists", "/recommend")
     options = body.model_dump(exclude={"users", "n"})
     cost = ranking.cost(len(body.users))
     return await answer(request, lambda: {"results": ranking.recommend(body.users, body.n, **options)}, cost)
@@ -37,7 +38,7 @@ async def recommend_many(request: Request, body: s.RecommendBody) -> Response:
 @router.post("/recommend_for", response_model=s.Items)
 async def recommend_for(request: Request, body: s.RecommendForBody) -> Response:
     """The best `n` items for somebody new who has `items`, by exact fold-in."""
-    ranking = current(request).need("ranking", "/recommend_for")
+    ranking = current(request).need("lists", "/recommend_for")
     cost = ranking.cost() * (1 + 4 * (body.diversity > 0) + 4 * body.n * (body.why > 0))
     return await answer(request, lambda: ranking.recommend_for(**body.model_dump()), cost)
 
@@ -82,9 +83,17 @@ async def complete(
     return await answer(request, lambda: ranking.complete(q, of, n))
 
 
+@router.post("/compare", response_model=s.Compared)
+async def compare(request: Request, body: s.CompareBody) -> Response:
+    """What somebody and a known user both have, and what is lacking, in the order of what it would bring."""
+    ranking = current(request).need("ranking", "/compare")
+    cost = ranking.cost() * 50
+    return await answer(request, lambda: comparing.compare(ranking, **body.model_dump()), cost)
+
+
 @router.get("/map", response_model=s.MapAnswer)
 async def latent_map(request: Request, n: Annotated[int, Query(ge=1, le=5000)] = 1500) -> Response:
-    """The most popular items on a plane: principal components of the directions of the item factors."""
+    """The most popular items on a plane: items of like factors stand together, groups are named."""
     ranking = current(request).need("ranking", "/map")
     return await answer(request, lambda: ranking.map(n), ranking.cost())
 

@@ -15,7 +15,7 @@ from halfstep.apps.serve import schemas as s
 from halfstep.apps.serve.problems import Refusal
 from halfstep.apps.serve.replies import PROBLEMS, current, reply
 
-router = APIRouter(tags=["service"])
+router = APIRouter(tags=["service"], responses=PROBLEMS)
 STATIC = Path(__file__).parent / "static"
 
 
@@ -41,7 +41,7 @@ async def ready() -> Response:
     return reply({"status": "ready"})
 
 
-@router.get("/model", response_model=s.ModelFacts, responses=PROBLEMS)
+@router.get("/model", response_model=s.ModelFacts)
 async def model(request: Request) -> Response:
     """What is served: kind, sizes, parameters, endpoints and limits."""
     served, settings = current(request), request.app.state.settings
@@ -53,7 +53,8 @@ async def model(request: Request) -> Response:
         "sizes": served.sizes,
         "fold_in": ("items" if served.ranking.folds_items else "ratings") if served.ranking else None,
         "classes": served.fusion.classes if served.fusion else None,
-        "names": {"user": settings.user_name, "item": settings.item_name},
+        "names": served.nouns,
+        "example": served.ranking.example if served.ranking else None,
         "parameters": {name: value for name, value in parameters.items() if value is not None},
         "limits": {name: getattr(settings, name) for name in ("max_body", "max_list", "max_n", "timeout")},
         "loaded_at": served.loaded_at,
@@ -71,7 +72,7 @@ async def metrics(request: Request) -> Response:
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-@router.post("/reload", response_model=s.Reloaded, responses=PROBLEMS)
+@router.post("/reload", response_model=s.Reloaded)
 async def reload(request: Request) -> Response:
     """Load the model file again, now. Needs a server with a key; requests under way finish with the old model.
 

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from halfstep.apps.serve import schemas as s
+from halfstep.apps.serve import uploads
 from halfstep.apps.serve.instances import Order, Which
 from halfstep.apps.serve.replies import ALWAYS_ASIDE, PROBLEMS, answer, current
 
@@ -27,6 +28,25 @@ async def fuse(request: Request, body: s.FuseBody) -> Response:
     """One calibrated probability for each class of each new instance, from the predictions of the classifiers."""
     fusion = current(request).need("fusion", "/fuse")
     return await answer(request, lambda: fusion.fuse(body.predictions, body.features), ALWAYS_ASIDE)
+
+
+@ensemble.post("/table", response_model=s.TableAnswer | s.LabelList, openapi_extra=s.TABLE_BODY)
+async def fuse_table(request: Request) -> Response:
+    """Fused answers for a CSV of predictions, or the labels of a CSV with ids and labels. Nothing is stored.
+
+    A header line, then a row for each instance: a column for each classifier by its name, and `id` and `label` where
+    there are any. With nothing but an id and a label, they are labels of fitted instances, for `POST /labels`.
+    """
+    served, data = current(request), await request.body()
+    fusion = served.need("fusion", "/table")
+    return await answer(request, lambda: uploads.answer(fusion, served.instances, data), ALWAYS_ASIDE)
+
+
+@ensemble.get("/classifiers", response_model=s.Classifiers)
+async def classifiers(request: Request) -> Response:
+    """The classifiers of the fit: what each counts, and how alike their predictions are, the alike side by side."""
+    fitted = current(request).need("instances", "/classifiers")
+    return await answer(request, fitted.classifiers, ALWAYS_ASIDE)
 
 
 @ensemble.get("/instances", response_model=s.InstancePage)

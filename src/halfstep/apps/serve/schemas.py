@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, StringConstraints
 
 MAX_TEXT = 500  # characters of an id or a query
 
@@ -14,6 +14,10 @@ Id = Text | StrictInt | Finite | list[Text | StrictInt]
 Count = Annotated[int, Field(ge=1, strict=True)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Side = Literal["items", "users"]
+Strategy = Annotated[
+    Literal["mean", "thompson", "upper"] | None,
+    Field(description="For models that keep draws: rank by their mean, by one of them, or by mean and spread."),
+]
 
 
 class Body(BaseModel):
@@ -27,10 +31,12 @@ class RecommendQuery(Body):
     n: int = Field(10, ge=1, description="How many items.")
     keep_seen: bool = Field(False, description="Also recommend what the user already has.")
     diversity: float = Field(0.0, ge=0, le=1, description="0 ranks by score; towards 1, unlike items are preferred.")
+    strategy: Strategy = None
 
     def plain(self, other: RecommendQuery) -> bool:
         """Whether the two differ in the user only, so that one scan of the items can serve both."""
-        return (self.n, self.keep_seen, self.diversity) == (other.n, other.keep_seen, other.diversity)
+        mine, theirs = ((query.n, query.keep_seen, query.diversity, query.strategy) for query in (self, other))
+        return mine == theirs
 
 
 class RecommendBody(Body):
@@ -40,10 +46,18 @@ class RecommendBody(Body):
     exclude: list[Id] | None = Field(None, description="These items may not be recommended.")
     keep_seen: bool = Field(False, description="Also recommend what a user already has.")
     diversity: Share = Field(0.0, description="0 ranks by score; towards 1, items unlike those above are preferred.")
+    strategy: Strategy = None
 
 
 class RecommendForBody(Body):
-    items: list[Id] = Field(min_length=1, description="What somebody new has.", examples=[["Python", "SQL"]])
+    items: list[Id] | None = Field(
+        None, min_length=1, description="What somebody new has.", examples=[["Python", "SQL"]]
+    )
+    features: dict[Text, Text | StrictBool | StrictInt | Finite | list[Text] | None] | None = Field(
+        None,
+        min_length=1,
+        description="What else is known of them, by the columns that the model was fitted with; may stand alone.",
+    )
     n: Count = 10
     weights: list[Annotated[float, Field(ge=0, allow_inf_nan=False)]] | None = Field(
         None, description="How much each of `items` counts; all alike when left out."
@@ -58,6 +72,7 @@ class RecommendForBody(Body):
     why: Annotated[int, Field(ge=0, le=20, strict=True)] = Field(
         0, description="So many of `items` are named for every recommendation, with what they contribute."
     )
+    strategy: Strategy = None
 
 
 class SimilarBody(Body):
@@ -73,6 +88,13 @@ class ExplainBody(Body):
     user: Id | None = None
     items: list[Id] | None = Field(None, description="What somebody new has, in place of `user`.")
     n: Count = 10
+
+
+class CompareBody(Body):
+    to: Id = Field(description="The known user to be compared with.")
+    user: Id | None = None
+    items: list[Id] | None = Field(None, description="What somebody new has, in place of `user`.")
+    n: Count = 50
 
 
 class LocateBody(Body):
@@ -140,6 +162,29 @@ class Fused(BaseModel):
     classes: list[Any]
     probabilities: list[list[float]] = Field(description="(instances, classes), in the order of `classes`.")
     labels: list[Any] = Field(description="The most probable class of each instance.")
+
+
+TABLE_BODY = {"requestBody": {"required": True, "content": {"text/csv": {"schema": {"type": "string"}}}}}
+
+
+class Judged(BaseModel):
+    labelled: int
+    fused_log_loss: float
+    mean_log_loss: float = Field(description="Of the plain mean of the predictions.")
+
+
+class TableAnswer(Fused):
+    ids: list[Any]
+    novel: float | None = Field(
+        description="Share of rows farther from the fit than 95% of the fitted instances; 0.05 is as usual."
+    )
+    judged: Judged | None = Field(description="Where rows have labels.")
+
+
+class Classifiers(BaseModel):
+    names: list[str] = Field(description="Alike ones side by side.")
+    weights: list[float] | None
+    similarity: list[list[float]] = Field(description="Between every two of them, in the order of `names`.")
 
 
 class Instance(BaseModel):
@@ -224,6 +269,18 @@ class Explained(BaseModel):
     contributions: list[Reason]
 
 
+class Gained(Named):
+    gain: float = Field(description="What this item would add to the likeness.")
+
+
+class Compared(BaseModel):
+    to: Named
+    likeness: float = Field(description="Cosine of the two positions.")
+    both: list[Named]
+    lacking: list[Gained] = Field(description="What the other one has besides, largest gain first.")
+    only_you: list[Named]
+
+
 class Weighted(Named):
     weight: float
 
@@ -244,7 +301,8 @@ class Point(Named):
 
 class MapAnswer(BaseModel):
     points: list[Point]
-    explained: float = Field(description="Share of the variance of directions that the plane shows.")
+    groups: list[Point] = Field(description="Groups of like items: the item that stands for each, where most of it is.")
+    method: str = Field(description="t-SNE; PCA for the seconds until that is laid out.")
     total: int
 
 
@@ -264,6 +322,7 @@ class ModelFacts(BaseModel):
     )
     classes: list[Any] | None = None
     names: dict[str, str] = Field(description="What one row and one column are called.")
+    example: Named | None = Field(None, description="A known user worth a first look.")
     parameters: dict[str, Any]
     limits: dict[str, float]
     loaded_at: float

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from halfstep.apps.serve.drawn import DrawnLists
 from halfstep.apps.serve.fusion import FusionAnswers
 from halfstep.apps.serve.instances import InstanceAnswers
 from halfstep.apps.serve.observe import log
@@ -32,21 +33,24 @@ class Served:
     rating: RatingAnswers | None = None
     fusion: FusionAnswers | None = None
     instances: InstanceAnswers | None = None
+    lists: RankingAnswers | DrawnLists | None = None
     loaded_at: float = field(default_factory=time.time)
 
     @classmethod
-    def of(cls, model: Any, settings: Settings) -> Served:
-        """What a model can answer, found from what it offers rather than from its name."""
+    def of(cls, model: Any, settings: Settings, path: Path | None = None) -> Served:
+        """What a model can answer, found from what it offers rather than from its name. path : of its file."""
         kind = type(model).__name__
         # A file of a CFEnsembleCV from before it kept its predictions has none of them.
-        kept = hasattr(model, "query") and getattr(model.fitted_, "rows", True) is not None
+        there = hasattr(model, "frame_columns_")  # its instances are on a cluster
+        kept = hasattr(model, "query") and not there and getattr(model.fitted_, "rows", True) is not None
         if hasattr(model, "predict") and not hasattr(model, "similar_items") and hasattr(model, "user_ids_"):
-            return cls(model, kind, rating=RatingAnswers.of(model, settings))
+            rated = RatingAnswers.of(model, settings)
+            return cls(model, kind, rating=rated, lists=DrawnLists(rated) if hasattr(model, "recommend") else None)
         if hasattr(model, "recommend"):
-            ranking = RankingAnswers(model, settings)
+            ranking = RankingAnswers(model, settings, path)
             values = hasattr(model, "predict")
             rating = RatingAnswers(model, ranking.users, ranking.items, settings) if values else None
-            return cls(model, kind, ranking, rating)
+            return cls(model, kind, ranking, rating, lists=ranking)
         fusion = FusionAnswers(model, settings) if hasattr(model, "predict_proba") else None
         return cls(model, kind, fusion=fusion, instances=InstanceAnswers(model, settings) if kept else None)
 
@@ -54,22 +58,32 @@ class Served:
     def answers(self) -> list[str]:
         """The endpoints that this model serves."""
         paths: list[str] = []
+        paths += ["/recommend", "/recommend_for"] if self.lists else []
         if self.ranking:
-            paths += ["/recommend", "/recommend_for", "/similar", "/profile", "/complete", "/map"]
+            paths += ["/similar", "/profile", "/complete"]
+            paths += ["/map"] if self.ranking.has_factors else []
             paths += ["/explain"] if self.ranking.can_explain else []
+            paths += ["/compare"] if self.ranking.has_factors and self.ranking.folds_items else []
         paths += ["/predict"] if self.rating else []
-        paths += ["/fuse"] if self.fusion else []
+        paths += ["/fuse", "/table"] if self.fusion else []
         if self.instances:
-            paths += ["/instances", "/instance", "/labels"]
+            paths += ["/instances", "/instance", "/classifiers", "/labels"]
             paths += ["/suggestions"] if self.instances.can_label else []
         return paths
+
+    @property
+    def nouns(self) -> dict[str, str]:
+        """What one row and one column are called."""
+        sides = self.ranking or self.rating
+        return {"user": sides.users.noun, "item": sides.items.noun} if sides else {"user": "user", "item": "item"}
 
     @property
     def sizes(self) -> dict[str, int]:
         """How large the model is, by what it has."""
         if self.ranking:
             names = {"users": len(self.ranking.users), "items": len(self.ranking.items)}
-            return names | {"rank": int(self.model.item_factors_.shape[1])}
+            rank = {"rank": int(self.model.item_factors_.shape[1])} if self.ranking.has_factors else {}
+            return names | rank
         if self.rating:
             return {"users": len(self.rating.users), "items": len(self.rating.items)}
         return self.instances.sizes if self.instances else {}
@@ -126,7 +140,7 @@ class Store:
         model = load(self.path, mmap=self.settings.workers > 1)
         if "n_threads" in model.get_params(deep=False):
             model.set_params(n_threads=self.settings.threads)
-        served = Served.of(model, self.settings)
+        served = Served.of(model, self.settings, self.path)
         served.prepare()
         return served
 

@@ -8,11 +8,13 @@ Ratings are tuned by errors of predictions.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from sklearn.utils import check_random_state
 
+from halfstep.apps.tune.ensembles import EnsembleTuning, find_ensemble
 from halfstep.apps.tune.found import RecommenderTuning
 from halfstep.apps.tune.rankings import QUALITY, WalsSubject
 from halfstep.apps.tune.ratings import RECIPES, RatingSubject
@@ -20,11 +22,21 @@ from halfstep.apps.tune.recommenders import search_recommenders
 from halfstep.apps.tune.result import Tuning
 from halfstep.apps.tune.space import SPACE
 from halfstep.apps.tune.subject import Subject
-from halfstep.apps.tune.trials import Stop, as_row, n_done, open_study
+from halfstep.apps.tune.trials import Stop, as_row, made, n_done, open_study, run_trial
 from halfstep.data.datasets.ratings import Ratings
 from halfstep.errors import check_number, require
 
-__all__ = ["QUALITY", "RECIPES", "SPACE", "RecommenderTuning", "Tuning", "find_recommender", "tune"]
+__all__ = [
+    "QUALITY",
+    "RECIPES",
+    "SPACE",
+    "EnsembleTuning",
+    "RecommenderTuning",
+    "Tuning",
+    "find_ensemble",
+    "find_recommender",
+    "tune",
+]
 
 
 def tune(
@@ -62,7 +74,8 @@ def tune(
         splits, one after the other.
     protocol, protocol_options : "strong_generalisation" (new users) or "leave_k_out", and arguments of the split; for
         ratings "random", "per_user" or "by_time".
-    storage : SQLite file that keeps the study; calling again with the same data and seed goes on where it ended.
+    storage : SQLite file that keeps the study; calling again with the same data and seed goes on where it ended, or was
+        lost, to the trials of a search that was not.
     on_trial : called with (trials done, best value so far) after every trial; a true answer ends the search.
     """
     optuna = require("optuna", "tune")
@@ -78,14 +91,15 @@ def tune(
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
-        study = open_study(optuna, storage, seed, subject)
-        stop = Stop(on_trial, subject.sign)
-        left = n_trials - n_done(study)
-        if left > 0:
-            study.optimize(subject, n_trials=left, timeout=timeout, callbacks=[stop], catch=(ArithmeticError,))
+        study = open_study(optuna, storage, subject)
+        stop, begun = Stop(on_trial, subject.sign), time.monotonic()
+        for _ in range(n_trials - n_done(study)):
+            run_trial(optuna, study, subject, seed, stop)
+            if stop.asked or (timeout is not None and time.monotonic() - begun >= timeout):
+                break
     finally:
         optuna.logging.set_verbosity(before)
-    trials = [as_row(trial, subject.sign) for trial in study.trials if trial.state.is_finished()]
+    trials = [as_row(number, trial, subject.sign) for number, trial in enumerate(made(study))]
     tuning = Tuning(subject.metric, trials, study, stop.asked, subject)
     if not tuning.finished:
         raise RuntimeError(
@@ -103,6 +117,8 @@ def find_recommender(
     random_state: int = 0,
     n_threads: int | None = None,
     on_trial: Callable[[int, float], Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
 ) -> RecommenderTuning:
     """The best recommender for these data, fitted: WALS, ItemGraph, EASE, ItemKNN, Popularity, or a Blend of them.
 
@@ -111,12 +127,14 @@ def find_recommender(
     better half of them at 128, the better quarter at 256, and so on to 1,024 as sizes and time allow; sweeps end where
     rankings stop gaining. The best of each kind are blended. What wins on the cells for choosing is fitted to all data.
 
-    data : sparse matrix users x items of weights, or `Interactions`.
+    data : sparse matrix users x items of weights, `Interactions`, or a frame with a row for each pair.
     seconds : no trial is begun that would leave too little of this time to fit the winners again.
     metric : what is searched for, such as "ndcg@20" or "recall@20".
     n_trials : at most so many trials. The same data, seed and number of trials give the same answer, unless time ends
         the search.
     on_trial : called with (trials done, best value so far) after every trial; a true answer ends the search.
+    checkpoint, resume : a file that trials are written to, one by one; a search that was lost goes on with resume=True.
+        Time counts from the trials that were made.
     """
     check_number("seconds", seconds, above=0)
     if n_trials is not None:
@@ -130,4 +148,6 @@ def find_recommender(
         random_state=int(random_state),
         n_threads=n_threads,
         on_trial=on_trial,
+        checkpoint=checkpoint,
+        resume=resume,
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from halfstep.data.files import atomic_write
+from halfstep.figures.tables import frame_of, html_table, text_table
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,10 @@ class RecommenderTuning:
         """The best `n` trials."""
         return sorted(self.trials, key=lambda t: -t["value"])[:n]
 
+    def to_frame(self) -> Any:
+        """A pandas frame with a row for each trial, in order: model, value, seconds, and its parameters as columns."""
+        return frame_of([{k: v for k, v in t.items() if k != "params"} | t["params"] for t in self.trials])
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and text, ready for JSON."""
         return {
@@ -57,17 +62,15 @@ class RecommenderTuning:
 
     def __str__(self) -> str:
         lines = [f"{self.metric}: {len(self.trials)} trials in {self.seconds:.0f} s; the winner is {self.winner}"]
-        lines += [
-            f"  {row['model']:<12} test {row['test']:.4f}  validation {row['validation']:.4f}" for row in self.kinds()
-        ]
-        return "\n".join(lines)
+        return "\n".join([*lines, text_table(self.kinds())])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        kinds = _table(["model", "test", "validation", "trials"], self.kinds())
+        kinds = html_table(self.kinds())
         tried = [t | {"params": ", ".join(f"{k}={v}" for k, v in t["params"].items())} for t in self.ranked(50)]
-        trials = _table(["model", "value", "seconds", "sweeps", "params"], tried)
+        columns = ("model", "value", "seconds", "sweeps", "params")
+        trials = html_table([{name: t.get(name, "") for name in columns} for t in tried], most=50)
         about = f"{self.metric}; {len(self.trials)} trials in {self.seconds:.0f} s; the winner is {self.winner}."
         return (
             f"<p>{html.escape(about)} Parameters, weights and winner were chosen on validation cells; test cells "
@@ -84,12 +87,3 @@ class RecommenderTuning:
                 encoding="utf-8",
             )
         return Path(path)
-
-
-def _table(names: list[str], rows: list[dict[str, Any]]) -> str:
-    def text(value: Any) -> str:
-        return html.escape(f"{value:.4f}" if isinstance(value, float) else str(value))
-
-    head = "".join(f"<th scope=col>{name}</th>" for name in names)
-    body = "".join("<tr>" + "".join(f"<td>{text(row.get(n, ''))}</td>" for n in names) + "</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>{body}</table>"

@@ -8,10 +8,11 @@ from typing import Any
 
 from halfstep.apps.tune.subject import Subject
 from halfstep.errors import require
+from halfstep.figures.tables import frame_of, html_table, text_table
 from halfstep.judge import Result
 
 
-@dataclass
+@dataclass(repr=False)
 class Tuning:
     """What a search found.
 
@@ -76,6 +77,24 @@ class Tuning:
     def test(self) -> Result:
         """The best setting, the default and the baselines on cells that no trial has seen."""
         return self.subject.test(self.best_params)
+
+    @property
+    def caption(self) -> str:
+        """What was found, in a line."""
+        best = ", ".join(f"{name}={value}" for name, value in self.best_params.items())
+        return f"best {self.metric} of {len(self.trials)} trials: {self.best_value:.4f} with {best}"
+
+    def __str__(self) -> str:
+        return f"{self.caption}\n{text_table(self.ranked())}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_table(self.ranked(), self.caption)
+
+    def to_frame(self) -> Any:
+        """A pandas frame with a row for each trial, in order, parameters as columns."""
+        return frame_of(self.trials)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and text, ready for JSON."""

@@ -19,6 +19,8 @@ from halfstep.judge import Split
 from halfstep.judge.rankings import METRICS, Judgement
 from halfstep.models.wals import WALS
 
+LOST = "lost"
+
 
 class Objective:
     """One trial: sweeps until the end or until Optuna gives it up; the value is that of the best judged sweep."""
@@ -91,7 +93,7 @@ def checkpoints(max_iter: int) -> list[int]:
     return [*powers, max_iter]
 
 
-def open_study(optuna: Any, storage: str | os.PathLike[str] | None, seed: int, subject: Subject) -> Any:
+def open_study(optuna: Any, storage: str | os.PathLike[str] | None, subject: Subject) -> Any:
     """A new study, or the one a SQLite file holds if it is about the same data."""
     url = None
     if storage is not None:
@@ -102,20 +104,39 @@ def open_study(optuna: Any, storage: str | os.PathLike[str] | None, seed: int, s
         study_name="halfstep",
         direction="maximize" if subject.sign > 0 else "minimize",
         load_if_exists=True,
-        sampler=optuna.samplers.TPESampler(seed=seed),
         pruner=optuna.pruners.MedianPruner(n_startup_trials=8, n_warmup_steps=subject.warmup),
     )
     known = study.user_attrs.get("fingerprint")
     if known is None:
         study.set_user_attr("fingerprint", subject.fingerprint)
-        for setting in subject.first:
-            study.enqueue_trial(setting)
     elif known != subject.fingerprint:
         raise ValueError(
             f"storage={os.fspath(storage or '')!r} holds a study of other data, another model, metric, "
             "protocol or seed; its values cannot be compared with new ones. Use another file."
         )
+    running = [trial.number for trial in study.trials if trial.state.name == "RUNNING"]
+    if running:  # of a search that was lost; they are made again
+        study.set_user_attr(LOST, [*study.user_attrs.get(LOST, ()), *running])
+    for number in running:
+        study.tell(number, state=optuna.trial.TrialState.FAIL)
     return study
+
+
+def made(study: Any) -> list[Any]:
+    """Trials that came to an end, whichever; those of a search that was lost did not."""
+    lost = study.user_attrs.get(LOST, ())
+    return [trial for trial in study.trials if trial.state.is_finished() and trial.number not in lost]
+
+
+def run_trial(optuna: Any, study: Any, subject: Subject, seed: int, stop: Stop) -> None:
+    """One more trial. What is proposed follows from the seed and the trials before, so that a search that was lost in
+    the middle of it proposes the same again."""
+    number = len(made(study))
+    study.sampler = optuna.samplers.TPESampler(seed=seed + number)
+    waiting = any(trial.state.name == "WAITING" for trial in study.trials)
+    if number < len(subject.first) and not waiting:
+        study.enqueue_trial(subject.first[number])
+    study.optimize(subject, n_trials=1, callbacks=[stop], catch=(ArithmeticError,))
 
 
 def fingerprint(matrix: Any, *choices: Any) -> str:
@@ -127,9 +148,9 @@ def n_done(study: Any) -> int:
     return sum(t.state.name in ("COMPLETE", "PRUNED") for t in study.trials)
 
 
-def as_row(trial: Any, sign: int) -> dict[str, Any]:
-    """A trial as plain numbers: its value, what it took, and its parameters."""
+def as_row(number: int, trial: Any, sign: int) -> dict[str, Any]:
+    """A trial as plain numbers: its place, its value, what it took, and its parameters."""
     best = max if sign > 0 else min
     value = trial.value if trial.state.name == "COMPLETE" else best(trial.intermediate_values.values(), default=None)
     took = {name: trial.user_attrs[name] for name in ("seconds", "sweeps") if name in trial.user_attrs}
-    return {"number": trial.number, "state": trial.state.name.lower(), "value": value, **took, **trial.params}
+    return {"number": number, "state": trial.state.name.lower(), "value": value, **took, **trial.params}

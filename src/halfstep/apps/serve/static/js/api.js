@@ -6,6 +6,7 @@ export class ApiError extends Error {
   constructor(status, body) {
     super(body?.error ?? `the server answered ${status}`);
     this.status = status;
+    this.field = body?.field ?? "";
     this.suggestions = body?.suggestions ?? [];
   }
 }
@@ -31,6 +32,11 @@ export function get(path, parameters = {}, signal = undefined) {
 
 export function post(path, body, signal = undefined) {
   return call(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
+}
+
+/** Text as it is, such as a table. */
+export function send(path, text, type) {
+  return call(path, { method: "POST", headers: { "Content-Type": type }, body: text });
 }
 
 /** Only the newest call counts: an older one that is still under way is cancelled and gives null. */

@@ -53,3 +53,10 @@ export function a(noun) {
 export function capital(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
+
+/** The name of an entry; where its id is an address on the web, a link to it. */
+export function named(entry) {
+  const linked = typeof entry.id === "string" && URL.canParse(entry.id) && new URL(entry.id).origin !== "null"; // no script has an origin
+  const link = linked ? h("a", { class: "source", href: entry.id, target: "_blank", rel: "noopener noreferrer", "aria-label": `${entry.label}: its page on the web` }, "↗") : null;
+  return h("span", { class: "name" }, entry.label, ...(link ? [" ", link] : []));
+}

@@ -1,7 +1,10 @@
 // The view of an ensemble: instances by difficulty, every classifier's vote, labels and a refit.
 
 import { get, latest, post } from "./api.js";
+import { bringCard } from "./bring.js";
 import { announce, bar, h, percent } from "./dom.js";
+import { downloadButton } from "./download.js";
+import { redundancyCard } from "./redundancy.js";
 
 const PAGE = 15;
 const ORDERS = [
@@ -102,7 +105,7 @@ export async function mount(main, model) {
 
   async function choose(number, move = true) {
     state.chosen = number;
-    for (const row of rows.children) {
+    for (const row of [...rows.children, ...queue.children]) {
       if (Number(row.dataset.number) === number) row.setAttribute("aria-current", "true");
       else row.removeAttribute("aria-current");
     }
@@ -146,7 +149,7 @@ export async function mount(main, model) {
         h("th", { scope: "row" }, vote.name),
         h("td", {}, says === null ? h("span", { class: "hint" }, "nothing") : `${classes[says]} ${percent(vote.probabilities[says])}`),
         h("td", { class: "wide-bar" }, says === null ? "" : bar(vote.probabilities[says], `class-${says % 6}`)),
-        weighted ? h("td", { class: "number" }, vote.weight.toFixed(2), bar(Math.max(0, vote.weight) / heaviest)) : null,
+        weighted ? h("td", { class: "number" }, vote.weight.toFixed(2), bar(Math.abs(vote.weight) / heaviest, vote.weight < 0 ? "against" : "")) : null,
       );
     });
     return h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Votes of the classifiers" }, h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...body)));
@@ -157,13 +160,14 @@ export async function mount(main, model) {
   const queue = h("ol", { class: "instances" });
   const pending = h("p", { class: "hint" });
   const refit = h("button", { type: "button", class: "primary", onclick: fit }, "Refit");
-  const keep = h("button", { type: "button", onclick: download }, "Save labels as CSV");
+  let known = [];
+  const keep = downloadButton("the labels", () => "labels", ["id", "label"], () => known.map((entry) => [entry.id, entry.label]));
   const outcome = h("p", { role: "status" });
   const next = h(
     "section",
     { class: "card", "aria-labelledby": "next-title" },
     h("h2", { id: "next-title" }, "What to label next"),
-    h("p", { class: "hint" }, "Labels of these instances would help the model most."),
+    h("p", { class: "hint" }, `Labels of these instances would help the model most. Keys: ${keys()}, s to skip.`),
     queue,
     h("div", { class: "pager" }, refit, keep),
     pending,
@@ -172,8 +176,38 @@ export async function mount(main, model) {
 
   async function showQueue() {
     if (!labels) return;
-    const found = await guarded(() => get("/suggestions", { n: 5 }));
+    const [found, all] = await Promise.all([guarded(() => get("/suggestions", { n: 5 })), guarded(() => get("/labels"))]);
     if (found) queue.replaceChildren(...found.results.map(line));
+    if (all) known = all.labels;
+    showPending();
+  }
+
+  /** Which key gives which class, in words. */
+  function keys() {
+    return classes.slice(0, 10).map((name, k) => (String(name) === String(k) ? name : `${k} ${name}`)).join(", ");
+  }
+
+  /** The next one of the queue that has no label yet, the chosen one left out. */
+  function skip() {
+    const numbers = [...queue.children].map((row) => Number(row.dataset.number));
+    const after = numbers.slice(numbers.indexOf(state.chosen) + 1);
+    const free = [...after, ...numbers].find((number) => number !== state.chosen && !state.fresh.has(number));
+    if (free !== undefined) choose(free);
+  }
+
+  document.addEventListener("keydown", async (event) => {
+    const typing = event.target.closest?.("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey;
+    if (!labels || typing || state.chosen === null || !main.contains(detail)) return;
+    if (event.key === "s") skip();
+    else if (/^[0-9]$/.test(event.key) && Number(event.key) < classes.length) {
+      await label(state.chosen, classes[Number(event.key)]);
+      skip();
+    } else return;
+    event.preventDefault();
+  });
+
+  function takeLabels(given) {
+    for (const entry of given) state.fresh.set(entry.number, entry.label);
     showPending();
   }
 
@@ -207,16 +241,6 @@ export async function mount(main, model) {
     await Promise.all([showList(), showQueue(), state.chosen !== null ? choose(state.chosen, false) : null]);
   }
 
-  async function download() {
-    const found = await guarded(() => get("/labels"));
-    if (!found) return;
-    const quoted = (value) => `"${String(value).replaceAll('"', '""')}"`;
-    const text = ["instance,label", ...found.labels.map((entry) => `${quoted(entry.id)},${quoted(entry.label)}`)].join("\n");
-    const link = h("a", { href: URL.createObjectURL(new Blob([`${text}\n`], { type: "text/csv" })), download: "labels.csv" });
-    link.click();
-    URL.revokeObjectURL(link.href);
-  }
-
   async function guarded(work) {
     try {
       return await work();
@@ -232,7 +256,8 @@ export async function mount(main, model) {
 
   main.replaceChildren(
     h("div", { class: "intro" }, h("h1", {}, "Ensemble explorer"), h("p", { class: "hint" }, "See where classifiers disagree, what the fused answer makes of it, and what to label next.")),
-    h("div", { class: "grid ensemble" }, labels ? next : h("span"), list, h("div", { class: "stack aside" }, detail)),
+    h("div", { class: "grid ensemble" }, h("div", { class: "stack" }, ...(labels ? [next] : []), bringCard(model, takeLabels)), list, h("div", { class: "stack aside" }, detail)),
   );
   await Promise.all([showList(), showQueue()]);
+  main.querySelector(".aside").append(await redundancyCard());
 }

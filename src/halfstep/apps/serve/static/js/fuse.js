@@ -1,6 +1,7 @@
 // The view of an ensemble that keeps no instances: paste predictions, read fused probabilities.
 
 import { post } from "./api.js";
+import { bringCard } from "./bring.js";
 import { announce, h, percent } from "./dom.js";
 
 export async function mount(main, model) {
@@ -28,6 +29,7 @@ export async function mount(main, model) {
       result.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...body)));
       announce(`${found.labels.length} instances fused`);
     } catch (error) {
+      result.replaceChildren(); // nothing stale stays under an error
       trouble.textContent = error.message;
     }
   }
@@ -42,5 +44,6 @@ export async function mount(main, model) {
       trouble,
       result,
     ),
+    bringCard(model, () => {}),
   );
 }

@@ -10,7 +10,7 @@ function describe(model) {
   const { sizes, names } = model;
   const number = (n) => n.toLocaleString("en");
   if (sizes.items) {
-    return `${model.kind} · ${number(sizes.users)} ${plural(names.user)} × ${number(sizes.items)} ${plural(names.item)} · rank ${sizes.rank}`;
+    return `${model.kind} · ${number(sizes.users)} ${plural(names.user)} × ${number(sizes.items)} ${plural(names.item)} ${sizes.rank ? ` · rank ${sizes.rank}` : ""}`;
   }
   if (!sizes.instances) return `${model.kind} · ${model.classes.length} classes`;
   return `${model.kind} · ${number(sizes.instances)} instances × ${number(sizes.classifiers)} classifiers`;
@@ -34,8 +34,8 @@ async function start() {
   try {
     const model = await get("/model");
     document.getElementById("model-line").textContent = describe(model);
-    const view = ["recommend", "instances", "fuse"].find((name) => model.answers.includes(`/${name}`));
-    const { mount } = await import({ recommend: "./recommender.js", instances: "./ensemble.js", fuse: "./fuse.js" }[view]);
+    const views = { "/profile": "./recommender.js", "/predict": "./rating.js", "/instances": "./ensemble.js", "/fuse": "./fuse.js" };
+    const { mount } = await import(views[Object.keys(views).find((path) => model.answers.includes(path))]);
     await mount(main, model);
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) return askForKey(error.message);

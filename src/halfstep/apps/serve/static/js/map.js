@@ -17,6 +17,7 @@ export function latentMap(choose) {
   );
   const element = h("div", { class: "map-frame" }, canvas, tip, tools);
   let points = [];
+  let groups = [];
   let marks = { have: [], best: [], near: [], you: null };
   let whole = { x: 0, y: 0, scale: 1, half: 1 };
   let view = { ...whole };
@@ -63,13 +64,26 @@ export function latentMap(choose) {
     for (const p of marks.have) name(pen, p.label, at(p), colour("warm"), colour("raised"), taken, 9, true);
     for (const p of marks.near) name(pen, p.label, at(p), colour("good"), colour("raised"), taken, 10, false);
     for (const p of marks.best) name(pen, p.label, at(p), colour("accent"), colour("raised"), taken, 9, false);
+    for (const p of groups) name(pen, p.label, at(p), colour("muted"), colour("raised"), taken, 0, false, true);
+  }
+
+  /** Zoom to most of what was answered, with room around it; a few that stand far off do not count. */
+  function zoomToAnswer() {
+    const shown = [...marks.have, ...marks.best, ...(marks.you ? [marks.you] : [])];
+    if (shown.length < 3) return (view = { ...whole });
+    const [left, right] = span(shown.map((p) => p.x));
+    const [low, high] = span(shown.map((p) => p.y));
+    const half = 0.65 * Math.max(right - left, high - low, whole.half / 6);
+    view = { ...whole, x: (left + right) / 2, y: (low + high) / 2, scale: Math.min(12, Math.max(1, whole.half / half)) };
+    if (view.scale === 1) view = { ...whole };
   }
 
   /** A name beside its point, unless it would cover another one. */
-  function name(pen, text, [x, y], colour, halo, taken, gap, bold) {
-    pen.font = `${bold ? "600 " : ""}12.5px system-ui, sans-serif`;
+  function name(pen, text, [x, y], colour, halo, taken, gap, bold, middle = false) {
+    pen.font = `${bold ? "600 " : ""}${middle ? "italic " : ""}12.5px system-ui, sans-serif`;
     const width = pen.measureText(text).width;
-    for (const [left, top] of [[x + gap, y - 8], [x - gap - width, y - 8], [x - width / 2, y - gap - 16], [x - width / 2, y + gap]]) {
+    const around = middle ? [[x - width / 2, y - 8]] : [[x + gap, y - 8], [x - gap - width, y - 8], [x - width / 2, y - gap - 16], [x - width / 2, y + gap]];
+    for (const [left, top] of around) {
       const box = [left - 2, top, left + width + 2, top + 16];
       const inside = box[0] > 2 && box[2] < size() - 2 && box[1] > 2 && box[3] < size() - 2;
       if (!inside || taken.some((o) => box[0] < o[2] && box[2] > o[0] && box[1] < o[3] && box[3] > o[1])) continue;
@@ -129,8 +143,9 @@ export function latentMap(choose) {
 
   return {
     element,
-    setPoints(given, description) {
+    setPoints(given, named, description) {
       points = given;
+      groups = named;
       const [xs, ys] = [points.map((p) => p.x), points.map((p) => p.y)];
       const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
       whole = { x: (left + right) / 2, y: (low + high) / 2, scale: 1, half: Math.max(right - left, high - low) / 2 || 1 };
@@ -140,10 +155,18 @@ export function latentMap(choose) {
     },
     mark(given, description) {
       marks = given;
+      zoomToAnswer();
       canvas.setAttribute("aria-label", description);
       draw();
     },
   };
+}
+
+/** Where the middle eight tenths of some numbers lie. */
+function span(numbers) {
+  const sorted = [...numbers].sort((one, other) => one - other);
+  const cut = Math.floor(sorted.length / 10);
+  return [sorted[cut], sorted[sorted.length - 1 - cut]];
 }
 
 function dot(pen, [x, y], radius) {

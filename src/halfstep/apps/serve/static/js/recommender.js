@@ -1,69 +1,33 @@
-// The view of a recommender: what you have, what fits, why, where you stand, who is like you.
+// The view of a recommender: who you are, what fits and why, where you stand, who is like you and what they have.
 
 import { get, latest, post } from "./api.js";
-import { combobox } from "./combobox.js";
-import { a, announce, bar, capital, debounced, h, percent, plural } from "./dom.js";
+import { comparison } from "./compare.js";
+import { a, announce, bar, capital, debounced, h, named, percent, plural } from "./dom.js";
+import { downloadButton } from "./download.js";
+import { givenCard } from "./given.js";
 import { latentMap } from "./map.js";
 
 export async function mount(main, model) {
   const { user, item } = model.names;
   const folds = model.fold_in === "items";
   const explains = model.answers.includes("/explain");
-  const state = { have: [], user: null, n: 10, diversity: 0 };
+  const compares = model.answers.includes("/compare");
+  const maps = model.answers.includes("/map"); // what has no factors has no map, and compares no users
+  const state = { have: [], user: null, n: 10, diversity: 0, example: false };
   const newest = latest();
-
-  // ---------------------------------------------------------------- what the person gives
-
-  const chips = h("ul", { class: "chips", "aria-label": `Your ${plural(item)}` });
-  const offers = h("div", { class: "chips" });
-  const wanted = combobox({
-    label: `Your ${plural(item)}`,
-    placeholder: `Type ${a(item)}…`,
-    complete: async (q, signal) => {
-      const found = await get("/complete", { q, n: 8 + state.have.length, of: "items" }, signal);
-      return found.results.filter((entry) => !has(entry)).slice(0, 8);
-    },
-    choose: add,
-    erase: () => state.have.length && remove(state.have.at(-1)),
-  });
-  const from = combobox({
-    label: folds ? `Or start from a known ${user}` : capital(user),
-    placeholder: `Type ${a(user)}…`,
-    complete: async (q, signal) => (await get("/complete", { q, n: 8, of: "users" }, signal)).results,
-    choose: jump,
-  });
-  const sliders = [
-    slider("n", `How many ${plural(item)}`, 1, Math.min(50, model.limits.max_n, model.sizes.items), 1, String),
-    slider("diversity", "Diversity", 0, 1, 0.05, (value) => value.toFixed(2), "0 ranks by score alone; higher values avoid look-alikes."),
-  ];
-  const given = h(
-    "section",
-    { class: "card", "aria-labelledby": "given-title" },
-    h("h2", { id: "given-title" }, "You", h("button", { type: "button", class: "quiet", onclick: clear }, "Clear")),
-    ...(folds ? [wanted.element, chips, offers, h("br")] : []),
-    from.element,
-    ...sliders,
-  );
-
-  function slider(name, label, min, max, step, text, hint) {
-    const output = h("output", { htmlFor: `slider-${name}` }, text(state[name]));
-    const input = h("input", { type: "range", id: `slider-${name}`, min, max, step, value: state[name] });
-    if (hint) input.setAttribute("aria-describedby", `hint-${name}`);
-    input.addEventListener("input", () => {
-      state[name] = Number(input.value);
-      output.textContent = text(state[name]);
-      later();
-    });
-    const said = h("span", { class: "label-row" }, h("label", { htmlFor: input.id }, label), output);
-    return h("div", { class: "field" }, said, input, hint ? h("span", { class: "hint", id: `hint-${name}` }, hint) : null);
-  }
+  const later = debounced(refresh, 90);
+  const given = givenCard(model, state, { jump, add, remove, clear, later });
 
   // ---------------------------------------------------------------- what the model answers
 
-  const title = h("h2", { id: "best-title" }, `Recommended ${plural(item)}`);
+  let ranked = [];
+  const heading = h("span", {}, `Recommended ${plural(item)}`);
+  const save = downloadButton("the recommendations", () => `${plural(item)} for ${whose()}`, ["rank", item, "id", "score"], () => ranked.map((entry, k) => [k + 1, entry.label, entry.id, entry.score]));
+  const title = h("h2", { id: "best-title" }, heading, save);
   const list = h("ol", { class: "ranking" });
   const note = h("div", { class: "empty" });
   const best = h("section", { class: "card", "aria-labelledby": "best-title" }, title, note, list);
+  const beside = comparison(model.names, add, () => near.querySelector("button")?.focus());
   const map = latentMap((point) => (point.of === "users" ? jump(point) : folds && add(point)));
   const legend = h(
     "p",
@@ -78,65 +42,71 @@ export async function mount(main, model) {
   const near = h("section", { class: "card", "aria-labelledby": "near-title" }, h("h2", { id: "near-title" }, `Similar ${plural(user)}`), people);
   near.hidden = true;
   main.replaceChildren(
-    h("div", { class: "intro" }, h("h1", {}, `${capital(item)} explorer`), h("p", { class: "hint" }, folds ? `Say which ${plural(item)} you have; see what goes with them, and why.` : `Choose ${a(user)}; see what fits.`)),
-    h("div", { class: "grid" }, given, best, h("div", { class: "stack aside" }, place, near)),
+    h("div", { class: "intro" }, h("h1", {}, `${capital(item)} explorer`), h("p", { class: "hint" }, folds ? `Search ${a(user)}, or say which ${plural(item)} you have; see what goes with them, and why.` : `Choose ${a(user)}; see what fits.`)),
+    h("div", { class: "grid" }, given.element, h("div", { class: "stack" }, best, beside.element), ...(maps ? [h("div", { class: "stack aside" }, place, near)] : [])),
   );
 
   // ---------------------------------------------------------------- changes
 
-  const has = (entry) => state.have.some((other) => other.id === entry.id);
-  const later = debounced(refresh, 90);
+  const whose = () => state.user?.label ?? "you";
+
+  function change(changes) {
+    Object.assign(state, { example: false }, changes);
+    return refresh();
+  }
 
   function add(entry) {
-    if (has(entry)) return;
-    state.have.push({ id: entry.id, label: entry.label });
-    state.user = null;
-    refresh();
+    const before = state.example ? [] : state.have; // an example makes room for what somebody says
+    if (before.some((other) => other.id === entry.id)) return;
+    change({ have: [...before, { id: entry.id, label: entry.label }], user: null });
     announce(`${entry.label} added`);
   }
 
   function remove(entry) {
-    state.have = state.have.filter((other) => other.id !== entry.id);
-    state.user = null;
-    refresh();
-    wanted.input.focus();
+    change({ have: state.have.filter((other) => other.id !== entry.id), user: null });
+    given.focus();
     announce(`${entry.label} removed`);
   }
 
   function clear() {
-    Object.assign(state, { have: [], user: null });
-    refresh();
-    (folds ? wanted : from).input.focus();
+    beside.hide();
+    change({ have: [], user: null });
+    given.focus();
   }
 
   /** Take over everything a known user has. */
-  async function jump(entry) {
+  async function jump(entry, example = false) {
     try {
       const found = await get("/profile", { user: entry.id });
-      state.user = found.user;
-      if (folds) state.have = found.items.map(({ id, label }) => ({ id, label }));
-      refresh();
+      const have = folds ? found.items.map(({ id, label }) => ({ id, label })) : [];
+      await change({ user: found.user, have, example });
       announce(`${found.user.label}: ${found.items.length} ${plural(item)}`);
-      main.scrollIntoView({ block: "start" });
+      if (!example) main.scrollIntoView({ block: "start" });
     } catch (error) {
       fail(error);
     }
   }
 
   function fail(error) {
+    ranked = [];
+    list.replaceChildren(); // nothing stale stays under an error
+    near.hidden = true;
     note.replaceChildren(h("p", { class: "error" }, error.message));
     best.classList.remove("busy");
   }
 
+  /** Ids that are addresses are long; their names restore a view as well. */
+  const brief = (entry) => (/:\/\//.test(entry.id) ? entry.label : entry.id);
+
   function remember() {
-    const kept = { n: state.n, diversity: state.diversity, have: state.have.map((entry) => entry.id), user: state.user?.id };
-    history.replaceState(null, "", `#${encodeURIComponent(JSON.stringify(kept))}`);
+    const to = beside.entry();
+    const kept = { n: state.n, diversity: state.diversity, ...(state.user ? { user: brief(state.user) } : { have: state.have.map(brief) }), ...(to ? { to: brief(to) } : {}) };
+    history.replaceState(null, "", state.example ? "#" : `#${encodeURIComponent(JSON.stringify(kept))}`);
   }
 
   async function refresh() {
     remember();
-    chips.replaceChildren(...state.have.map(chip));
-    offers.hidden = state.have.length > 0;
+    given.draw();
     if (!(folds ? state.have.length : state.user)) return showNothing();
     best.classList.add("busy");
     try {
@@ -145,51 +115,53 @@ export async function mount(main, model) {
     } catch (error) {
       fail(error);
     }
+    if (beside.entry() && state.have.length) beside.show(beside.entry(), state.have, whose());
   }
 
   async function askForItems(signal) {
     const items = state.have.map((entry) => entry.id);
     const about = { items, n: state.n, diversity: state.diversity, why: explains ? 3 : 0 };
-    const [ranked, alike] = await Promise.all([
+    const [found, alike] = await Promise.all([
       post("/recommend_for", about, signal),
-      post("/similar", { of: "users", items, n: 6 }, signal),
+      maps ? post("/similar", { of: "users", items, n: 7 }, signal) : { results: [] },
     ]);
-    const show = ranked.items.map((entry) => entry.id);
-    const users = alike.results.map((entry) => entry.id);
-    return [ranked.items, alike.results, await post("/map", { items, show: [...show, ...items], users }, signal)];
+    if (!maps) return [found.items, [], NOWHERE];
+    const show = found.items.map((entry) => entry.id);
+    const others = alike.results.filter((entry) => entry.id !== state.user?.id).slice(0, 6);
+    return [found.items, others, await post("/map", { items, show: [...show, ...items], users: others.map((entry) => entry.id) }, signal)];
   }
 
   async function askForUser(signal) {
     const { id } = state.user;
-    const [ranked, alike] = await Promise.all([
+    const [found, alike] = await Promise.all([
       get("/recommend", { user: id, n: state.n, diversity: state.diversity }, signal),
-      get("/similar", { user: id, n: 6 }, signal),
+      maps ? get("/similar", { user: id, n: 6 }, signal) : { results: [] },
     ]);
-    const show = ranked.items.map((entry) => entry.id);
+    if (!maps) return [found.items, [], NOWHERE];
+    const show = found.items.map((entry) => entry.id);
     const users = alike.results.map((entry) => entry.id);
-    return [ranked.items, alike.results, await post("/map", { show, users }, signal)];
+    return [found.items, alike.results, await post("/map", { show, users }, signal)];
   }
 
   // ---------------------------------------------------------------- drawing
 
-  function chip(entry) {
-    const button = h("button", { type: "button", "aria-label": `Remove ${entry.label}`, onclick: () => remove(entry) }, "×");
-    return h("li", { class: "chip" }, h("span", {}, entry.label), button);
-  }
-
   function showNothing() {
+    ranked = [];
     best.classList.remove("busy");
+    save.hidden = near.hidden = true;
     list.replaceChildren();
-    near.hidden = true;
     note.replaceChildren(h("p", { class: "hint" }, folds ? `Add ${a(item)} to begin. Recommendations follow as you type and choose.` : `Choose ${a(user)} to begin.`));
-    title.textContent = `Recommended ${plural(item)}`;
+    heading.textContent = `Recommended ${plural(item)}`;
     map.mark({ have: [], best: [], near: [], you: null }, `Map of ${plural(item)}; nothing chosen yet`);
   }
 
-  function show(ranked, alike, located) {
+  function show(found, alike, located) {
+    ranked = found;
     best.classList.remove("busy");
-    note.replaceChildren(...(ranked.length ? [] : [h("p", { class: "hint" }, `There is no other ${item} left to recommend.`)]));
-    title.textContent = state.user ? `For ${state.user.label}` : `Recommended ${plural(item)}`;
+    save.hidden = !ranked.length;
+    const hints = [state.example ? `An example. Search ${a(user)} of your own, or clear it.` : null, ranked.length ? null : `There is no other ${item} left to recommend.`];
+    note.replaceChildren(...hints.filter(Boolean).map((text) => h("p", { class: "hint" }, text)));
+    heading.textContent = state.user ? `For ${state.user.label}` : `Recommended ${plural(item)}`;
     const top = Math.max(...ranked.map((entry) => entry.score), 1e-9);
     list.replaceChildren(...ranked.map((entry, k) => row(entry, k + 1, top)));
     near.hidden = !alike.length;
@@ -204,9 +176,9 @@ export async function mount(main, model) {
   }
 
   function row(entry, rank, top) {
-    const reasons = (entry.why ?? []).filter((reason) => reason.contribution > 0);
+    const reasons = (entry.why ?? []).filter((reason) => reason.contribution > 0).slice(0, 2);
     const because = reasons.length
-      ? h("p", { class: "because" }, "because of ", ...reasons.flatMap((reason, k) => [k ? ", " : "", h("b", {}, reason.label), ` ${percent(reason.contribution / entry.score)}`]))
+      ? h("span", { class: "because" }, "because of ", ...reasons.flatMap((reason, k) => [k ? ", " : "", h("b", {}, reason.label), ` ${percent(reason.contribution / entry.score)}`]), " · ")
       : null;
     const act = h(
       "span",
@@ -214,12 +186,12 @@ export async function mount(main, model) {
       h("span", { class: "score", title: "score" }, entry.score.toFixed(3)),
       folds ? h("button", { type: "button", "aria-label": `Add ${entry.label}`, onclick: () => add(entry) }, "Add") : null,
     );
-    return h("li", {}, h("span", { class: "place" }, `${rank}.`), h("span", { class: "name" }, entry.label), act, bar(entry.score / top), because, more(entry));
+    return h("li", {}, h("span", { class: "place" }, `${rank}.`), named(entry), act, bar(entry.score / top), more(entry, because));
   }
 
   /** All parts of a score and similar items, asked for when somebody looks. */
-  function more(entry) {
-    const details = h("details", {}, h("summary", {}, "More", h("span", { class: "sr" }, ` about ${entry.label}`)));
+  function more(entry, because) {
+    const details = h("details", {}, h("summary", {}, because, because ? "more" : "More", h("span", { class: "sr" }, ` about ${entry.label}`)));
     details.addEventListener("toggle", async () => {
       if (!details.open || details.children.length > 1) return;
       try {
@@ -242,36 +214,58 @@ export async function mount(main, model) {
 
   function neighbour(entry) {
     const button = h("button", { type: "button", class: "quiet", onclick: () => jump(entry) }, entry.label);
-    return h("li", {}, button, h("span", {}, h("span", { class: "hint" }, `${percent(entry.score)} alike`), bar(entry.score)));
+    const aside = compares ? h("button", { type: "button", class: "small", "aria-label": `Compare with ${entry.label}`, onclick: () => compare(entry) }, "Compare") : null;
+    return h("li", {}, button, h("span", {}, h("span", { class: "hint" }, `${percent(entry.score)} alike`), bar(entry.score)), aside);
+  }
+
+  async function compare(entry) {
+    await beside.show(entry, state.have, whose(), true);
+    remember();
   }
 
   // ---------------------------------------------------------------- the start
 
-  const [points, popular] = await Promise.all([get("/map", { n: 1500 }), folds ? get("/complete", { q: "", n: 6 }) : { results: [] }]);
-  map.setPoints(points.points, `Map of ${plural(item)}`);
-  const shown = points.points.length < points.total ? `The ${points.points.length} most frequent of ${points.total.toLocaleString("en")} ${plural(item)}. ` : "";
-  caption.textContent = `${shown}Near means alike. The plane shows ${percent(points.explained)} of the differences between directions.`;
-  offers.replaceChildren(h("span", { class: "hint" }, "Often found:"), ...popular.results.map((entry) => h("button", { type: "button", class: "offer", onclick: () => add(entry) }, `+ ${entry.label}`)));
+  const nothing = { points: [], groups: [], total: 0 };
+  const [points, popular] = await Promise.all([maps ? get("/map", { n: 1500 }) : nothing, folds ? get("/complete", { q: "", n: 6 }) : { results: [] }]);
+  if (maps) map.setPoints(points.points, points.groups, `Map of ${plural(item)}`);
+  const shown = points.points.length < points.total ? `The ${points.points.length.toLocaleString("en")} most frequent of ${points.total.toLocaleString("en")} ${plural(item)}. ` : "";
+  caption.textContent = `${shown}Near means alike.`;
+  given.offer(popular.results);
   await restore();
 
-  /** What the address says, so that a view can be kept and shared. */
+  /** Items that an address names, by id or label; one that is unknown throws. */
+  async function known(given) {
+    const found = maps ? (await post("/map", { show: given })).items : await Promise.all(given.map(completed));
+    return found.map(({ id, label }) => ({ id, label }));
+  }
+
+  async function completed(name) {
+    const { results } = await get("/complete", { q: String(name), n: 5, of: "items" });
+    const same = results.find((entry) => entry.id === name || entry.label === name);
+    if (!same) throw new Error(`nothing is called ${name}`);
+    return same;
+  }
+
+  /** What the address says, so that a view can be kept and shared; without one, an example. */
   async function restore() {
+    let kept = {};
     try {
-      const kept = JSON.parse(decodeURIComponent(location.hash.slice(1)) || "{}");
-      for (const name of ["n", "diversity"]) {
-        if (typeof kept[name] !== "number") continue;
-        const input = document.getElementById(`slider-${name}`);
-        input.value = kept[name];
-        input.dispatchEvent(new Event("input"));
-      }
-      if (folds && kept.have?.length) state.have = (await post("/map", { show: kept.have })).items.map(({ id, label }) => ({ id, label }));
-      if (!folds && kept.user !== undefined) return jump({ id: kept.user });
+      kept = JSON.parse(decodeURIComponent(location.hash.slice(1)) || "null") ?? { example: true };
+      given.restore(kept);
+      if (kept.to !== undefined && compares) beside.open((await get("/profile", { user: kept.to })).user);
+      if (folds && kept.have?.length) state.have = await known(kept.have);
     } catch {
       history.replaceState(null, "", "#"); // an address that means nothing to this model
+      kept = {};
+      beside.hide();
     }
+    if (kept.user !== undefined) return jump({ id: kept.user });
+    if (kept.example && model.example) return jump(model.example, true);
     await refresh();
   }
 }
+
+const NOWHERE = { items: [], users: [], position: null };
 
 function signed(value) {
   return `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
