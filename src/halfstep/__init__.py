@@ -14,7 +14,9 @@ __all__ = [
     "CFEnsembleCV",
     "FusionClassifier",
     "EASE",
+    "Features",
     "ItemGraph",
+    "ItemRules",
     "PLQMF",
     "Shift",
     "WALS",
@@ -38,6 +40,7 @@ __all__ = [
 if TYPE_CHECKING:
     from halfstep import baselines, datasets, engine, evaluate, losses, metrics, tune, weighting, weights
     from halfstep.config import show_config
+    from halfstep.data.features import Features
     from halfstep.ensemble import CFEnsemble, CFEnsembleCV, FusionClassifier, Shift, out_of_fold
     from halfstep.judge import cross_validate
     from halfstep.kinds import load
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     from halfstep.models.ease import EASE
     from halfstep.models.item_graph import ItemGraph
     from halfstep.models.plqmf import PLQMF
+    from halfstep.models.rules import ItemRules
     from halfstep.models.wals import WALS
 else:
     _HOMES = {  # of the names that are no modules
@@ -55,7 +59,9 @@ else:
         "CFEnsembleCV": "halfstep.ensemble",
         "FusionClassifier": "halfstep.ensemble",
         "EASE": "halfstep.models.ease",
+        "Features": "halfstep.data.features",
         "ItemGraph": "halfstep.models.item_graph",
+        "ItemRules": "halfstep.models.rules",
         "PLQMF": "halfstep.models.plqmf",
         "Shift": "halfstep.ensemble",
         "WALS": "halfstep.models.wals",

@@ -12,6 +12,7 @@ from halfstep.ensemble.baselines import (
     WeightedMean,
 )
 from halfstep.models.baselines import ItemKNN, Popularity
+from halfstep.models.feature_baselines import FactorRidge, FeatureKNN, FeatureRidge, GroupPopularity
 from halfstep.models.rating_baselines import Biases, Constant
 
 __all__ = [
@@ -20,7 +21,11 @@ __all__ = [
     "Biases",
     "Constant",
     "DawidSkene",
+    "FactorRidge",
+    "FeatureKNN",
+    "FeatureRidge",
     "GreedySelection",
+    "GroupPopularity",
     "ItemKNN",
     "LogisticStacking",
     "Mean",

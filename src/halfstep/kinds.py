@@ -33,4 +33,8 @@ def load(path: str | os.PathLike[str], mmap: bool = False) -> Any:
     if saved.kind not in ESTIMATORS:
         raise ModelFileError(f"{saved.path} holds a {saved.kind!r}; known estimators are {list(ESTIMATORS)}")
     module, name = ESTIMATORS[saved.kind].split(":")
-    return getattr(importlib.import_module(module), name).from_saved(saved)
+    with saved.blamed():
+        model = getattr(importlib.import_module(module), name).from_saved(saved)
+    if saved.backing is not None:
+        model.backing_ = saved.backing
+    return model
