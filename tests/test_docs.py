@@ -23,6 +23,19 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             exec(compile(block, str(page), "exec"), names)
 
 
+@pytest.mark.heavy
+def test_outputs_in_the_readme_are_what_its_commands_print(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    first = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    shown = re.search(r"```pycon\n>>> (.*?)\n(.*?)\n```", text, re.DOTALL)
+    assert first is not None
+    assert shown is not None
+    exec(compile(first[1], "README.md", "exec"), names)
+    assert repr(eval(shown[1], names)) == shown[2]
+
+
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
 def test_links_to_files_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)

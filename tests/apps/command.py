@@ -13,8 +13,8 @@ from halfstep.apps.cli.app import app
 HALFSTEP = [sys.executable, "-c", "from halfstep.apps.cli import main; main()"]
 
 
-def run(*arguments: object):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
+def run(*arguments: object, **options):
+    return CliRunner().invoke(app, [str(a) for a in arguments], **options)
 
 
 def shell(*arguments: object, **options):

@@ -13,7 +13,8 @@ import pytest
 pytest.importorskip("typer")
 
 import halfstep
-from halfstep.apps.console import listed, plain
+from halfstep.apps.console import listed
+from halfstep.apps.written import plain
 
 from .command import HALFSTEP, one_line, run, shell
 
@@ -181,7 +182,7 @@ def test_missing_columns_are_listed(tmp_path):
     table.write_text("alpha,beta\n1,2\n")
     result = run("fit", "wals", table, "-o", tmp_path / "m.safetensors")
     assert result.exit_code == 1
-    assert "the columns are ['alpha', 'beta']" in one_line(result.stderr)
+    assert "the columns are alpha, beta" in one_line(result.stderr)
     result = run("fit", "wals", table, "--user", "alfa", "-o", tmp_path / "m.safetensors")
     assert "Did you mean 'alpha'?" in one_line(result.stderr)
 

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+import halfstep
 from halfstep import PLQMF, load
 from halfstep.data.datasets import make_ratings
 from halfstep.losses import Huber
@@ -41,6 +42,17 @@ def test_a_loss_takes_its_parameters_on_the_command_line(ratings, tmp_path):
     model = load(saved)
     assert model.loss == Huber(0.5)
     assert model.user_factors_.shape[1] == 16  # from the data
+
+
+def test_what_is_left_out_keeps_the_defaults_of_the_model(ratings, tmp_path):
+    """`fit wals` had rank 64, background .05 and reg .01 of its own, `fit bayes` 400 sweeps."""
+    table, saved = ratings / "r.csv", tmp_path / "m.safetensors"
+    for kind, own in (("wals", halfstep.WALS()), ("plq", PLQMF()), ("bayes", halfstep.BayesMF())):
+        assert run("fit", kind, table, "-o", saved).exit_code == 0
+        told, wanted = load(saved).get_params(), own.set_params(random_state=0).get_params()
+        assert {k: v for k, v in told.items() if k != "loss"} == {k: v for k, v in wanted.items() if k != "loss"}
+    assert run("fit", "wals", table, "-o", saved, "--reg-scaling", "count", "--max-iter", 2).exit_code == 0
+    assert (load(saved).reg_scaling, load(saved).n_iter_) == ("count", 2)
 
 
 def test_predictions_of_a_file_have_intervals_where_the_model_has(ratings, drawn, tmp_path):
@@ -108,13 +120,13 @@ def test_ratings_are_tuned_and_the_winner_saved(ratings, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("fit", "plq", "r.csv", "--loss", "hubr:0.5"), "loss='hubr' is not known.* Did you mean 'huber'"),
+        (("fit", "plq", "r.csv", "--loss", "hubr:0.5"), "--loss 'hubr' is not known.* Did you mean 'huber'"),
         (
             ("fit", "plq", "r.csv", "--loss", "huber:much"),
             "'much' is not a number; write .*'huber:delta=0.5'",
         ),
         (("fit", "bayes", "r.csv", "--likelihood", "gausian"), "Did you mean 'gaussian'"),
-        (("evaluate", "r.csv", "--ratings", "--estimators", "plqm"), "--estimators='plqm' is not known.*'plq'"),
+        (("evaluate", "r.csv", "--ratings", "--estimators", "plqm"), "--estimators 'plqm' is not known.*'plq'"),
         (("evaluate", "r.csv", "--ratings", "--protocol", "by_tim"), "Did you mean 'by_time'"),
         (("evaluate", "r.csv", "--ratings", "--metrics", "rsme"), "Did you mean 'rmse'"),
         (("evaluate", "r.csv", "--loss", "absolute"), "for predictions add --ratings; leave out --loss"),
@@ -123,7 +135,10 @@ def test_ratings_are_tuned_and_the_winner_saved(ratings, tmp_path):
         (("predict", "bayes.safetensors", "p.csv", "--level", "1.5"), "--level 1.5 must lie between 0 and 1"),
         (("predict", "bayes.safetensors", "p.csv", "--unknown", "eror"), "Did you mean 'error'"),
         (("predict", "bayes.safetensors", "p.csv", "--unknown", "error"), "1 users that the fit has not seen"),
-        (("predict", "bayes.safetensors", "p.csv", "--user", "usr"), "user='usr' is not a column.*Did you mean 'user'"),
+        (
+            ("predict", "bayes.safetensors", "p.csv", "--user", "usr"),
+            "--user 'usr' is not a column.*Did you mean 'user'",
+        ),
     ],
 )
 def test_wrong_words_are_one_line(ratings, drawn, monkeypatch, words, message):

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import halfstep as hs
+from halfstep.apps.tune import recommenders
 from halfstep.tune import RecommenderTuning, find_recommender
 
 SKILLS = hs.datasets.load_sample_skills()
@@ -74,3 +75,49 @@ def test_ranks_that_do_not_fit_are_not_tried(found):
     ranks = [trial["params"].get("rank") for trial in found.trials if trial["model"] == "WALS"]
     assert all(rank is None or rank <= min(SKILLS.matrix.shape) // 2 for rank in ranks)
     assert np.isfinite([trial["value"] for trial in found.trials]).all()
+
+
+def test_settings_are_halved_over_users_sweeps_and_ranks_from_warm_starts(monkeypatch):
+    monkeypatch.setattr(recommenders, "MANY_USERS", 100)
+    monkeypatch.setattr(recommenders, "SOME_USERS", 60)
+    monkeypatch.setattr(recommenders, "FIRST_RANK", 8)
+    monkeypatch.setattr(recommenders, "RANKS", (16, 32, 1024))
+    starts = []
+    fitted = recommenders.Search.fitted
+    monkeypatch.setattr(recommenders.Search, "fitted", lambda self, asked: starts.append(asked) or fitted(self, asked))
+    found = small(n_trials=None)
+    factors = [trial for trial in found.trials if trial["model"] == "WALS"][1:]  # after the default
+    stages = [(trial["users"], trial["params"]["rank"]) for trial in factors]
+    assert stages == [(60, 8)] * 8 + [(111, 16)] * 4 + [(111, 32)] * 2
+    assert any(trial["params"].get("reg_scaling") == "count" for trial in factors)
+    assert found.validation["WALS"] == max(trial["value"] for trial in found.trials if trial.get("users") == 111)
+    last = next(asked for asked in starts if getattr(asked.model, "rank", None) == 32)
+    assert last.start.model.rank == 16
+    assert last.start.model.get_params()["reg"] == last.model.get_params()["reg"]
+
+
+def test_a_lost_search_goes_on_to_the_same_end(tmp_path):
+    whole = small(n_trials=28)
+    hs.tune(SKILLS, 600, n_trials=25, n_threads=1, checkpoint=tmp_path / "search")
+    again = hs.tune(SKILLS, 600, n_trials=28, n_threads=1, checkpoint=tmp_path / "search", resume=True)
+    assert [trial["value"] for trial in again.trials] == [trial["value"] for trial in whole.trials]
+    assert again.test == whole.test
+
+
+def test_what_was_tried_is_a_frame(found):
+    frame = found.to_frame()
+    assert frame["value"].tolist() == [trial["value"] for trial in found.trials]
+    assert {"model", "seconds", "sweeps", "reg"} <= set(frame.columns)
+
+
+def test_a_frame_of_pairs_is_searched_by_its_ids():
+    frame = SKILLS.to_frame("pandas")
+    found = hs.tune(frame, 600, n_trials=2, n_threads=1)
+    assert found.test == hs.tune(SKILLS, 600, n_trials=2, n_threads=1).test
+    assert len(found.model.recommend(frame.iloc[0, 0], 3).ids) == 3
+
+
+@pytest.mark.parametrize(("cells", "most"), [(np.eye(4), 1), (np.zeros((4, 5)), 0), (np.ones((2, 3)), 3)])
+def test_data_too_small_to_search_are_named(cells, most):
+    with pytest.raises(ValueError, match=rf"data has no user with four items, the most is {most}"):
+        hs.tune(sp.csr_array(cells), 5)

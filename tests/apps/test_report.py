@@ -119,11 +119,45 @@ def test_light_dark_and_paper(pages, kind):
 
 
 def test_wals_page_shows_what_the_model_recommends(pages, skills):
-    user = re.search(r"For ([^,<]+), who has", pages["wals"]).group(1)
+    user = re.search(r"For ([^,<]+), with", pages["wals"]).group(1)
     for item in skills.recommend(user, 3).ids:
         assert f">{item}</td>" in pages["wals"]
     assert "ndcg@10" in pages["wals"]
     assert "still falling" in pages["wals"]  # four sweeps do not converge
+
+
+def test_the_verdict_comes_first_and_parameters_last_and_folded(skills):
+    result = evaluate(halfstep.WALS(8, random_state=0), load_sample_skills(), "leave_k_out", ["ndcg"], random_state=0)
+    sections = chapter(skills, result=result).sections
+    assert [s.title for s in sections if not s.folded] == ["How good it is", "What it recommends", "Map of skills"]
+    assert sections[0].title == "How good it is"
+    assert sections[-1].title == "What was fitted"
+    assert [s.folded for s in sections] == sorted(s.folded for s in sections)
+
+
+def test_pages_speak_the_words_of_the_data(pages):
+    text = re.sub(r"<[^>]*>", " ", pages["wals"].split("</style>")[1].split("<script>")[0])
+    text = re.sub(r"user (interface|research|support)", "", text)  # skills of the sample
+    assert re.findall(r"\b(?:users?|items?)\b", text) == []
+    assert "Every occupation and every skill has a vector" in text
+
+
+def test_a_column_has_one_number_of_decimals():
+    table = Table(["name", "score", "count", "level"], [["a", 0.70823, 30, 0.5], ["b", 0.366, 4, 0.95]])
+    assert [[cell["text"] for cell in row] for row in table.cells] == [
+        ["a", "0.7082", "30", "0.50"],
+        ["b", "0.3660", "4", "0.95"],
+    ]
+
+
+def test_charts_are_drawn_anew_for_the_width_of_a_phone():
+    bars = estimates("t", ["one", "other"], [0.1, 0.4], x_label="x", wide=True)
+    assert 'viewBox="0 0 340' in bars.narrow
+    assert "other  0.4" in bars.narrow
+    dots = point_map("t", [0, 1], [0, 1], ["a", "b"], alt="two points")
+    assert dots.points["x"][0] < dots.points["x"][1]
+    assert dots.points["y"][0] > dots.points["y"][1]
+    assert 'data-plot="8 28 324 304"' in dots.narrow
 
 
 def test_plq_page_states_the_quantile_it_meets(pages, ratings):
@@ -187,7 +221,7 @@ def test_labels_cannot_break_the_page(tmp_path):
 def test_models_without_a_fit_and_other_things(tmp_path):
     with pytest.raises(ValueError, match="this WALS is not fitted yet; call fit first"):
         write_report(halfstep.WALS(), tmp_path / "r.html")
-    with pytest.raises(TypeError, match="model is a int; a report can be made of WALS, PLQMF"):
+    with pytest.raises(TypeError, match="model is a int; a report can be made of WALS, "):
         chapter(3)
 
 

@@ -36,10 +36,10 @@ def test_with_ratings_it_shows_what_intervals_cover(fitted, tmp_path):
 
 def test_without_ratings_it_still_says_how_sure_it_is(fitted):
     shown = titles(chapter(fitted[0]))
-    assert shown == ["What was fitted", "The data", "How it errs", "How sure it is", "How the sampler went"]
+    assert shown == ["How it errs", "The data", "How sure it is", "How the sampler went", "What was fitted"]
 
 
 def test_classes_have_a_chapter_too(fitted):
     data = fitted[1]
     model = BayesMF(rank=2, likelihood="probit", n_sweeps=8, random_state=0).fit(data.pairs, data.y > 3)
-    assert titles(chapter(model))[-1] == "How the sampler went"
+    assert titles(chapter(model))[-2:] == ["How the sampler went", "What was fitted"]

@@ -125,3 +125,9 @@ def test_checkpoints_end_with_the_last_sweep(sweeps, expected):
 def test_bad_input(data, options, message):
     with pytest.raises(ValueError, match=message):
         tune(data, **options)
+
+
+def test_trials_are_a_frame(tuning):
+    frame = tuning.to_frame()
+    assert frame["number"].tolist() == [trial["number"] for trial in tuning.trials]
+    assert "value" in frame.columns

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 
-from halfstep import PLQMF, WALS, CFEnsemble, CFEnsembleCV
+from halfstep import PLQMF, WALS, BayesMF, CFEnsemble, CFEnsembleCV, ItemGraph
 from halfstep.data.datasets import load_sample_skills
 
 from ..apps.servers import servers
@@ -97,8 +98,34 @@ def ratings(serve: Callable[..., str], ratings_model: PLQMF) -> str:
 
 
 @pytest.fixture(scope="session")
+def graph(serve: Callable[..., str]) -> str:
+    return serve(ItemGraph().fit(load_sample_skills()))
+
+
+@pytest.fixture(scope="session")
+def drawn(serve: Callable[..., str]) -> str:
+    """Ratings of films, drawn."""
+    rng = np.random.default_rng(0)
+    pairs = np.array([[f"user {u}", f"film {f}"] for u, f in rng.integers(0, 20, (300, 2))], object)
+    return serve(BayesMF(rank=2, n_sweeps=20, random_state=0).fit(pairs, rng.normal(3, 1, 300)))
+
+
+@pytest.fixture(scope="session")
 def ensemble(serve: Callable[..., str], ensemble_model: CFEnsemble) -> str:
     return serve(ensemble_model)
+
+
+@pytest.fixture(scope="session")
+def named_average(serve: Callable[..., str], votes: tuple[Any, Any]) -> str:
+    """The averaged family, with ids of messages and names of classifiers."""
+    P, y = votes
+    frame = pandas.DataFrame(P, index=[f"message {k}" for k in range(120)], columns=[f"filter {j}" for j in range(9)])
+    return serve(CFEnsembleCV(ranks=(1, 2), positive="spam", random_state=0).fit(frame, y))
+
+
+@pytest.fixture(scope="session")
+def average(serve: Callable[..., str], average_model: CFEnsembleCV) -> str:
+    return serve(average_model)
 
 
 @pytest.fixture(scope="session")

@@ -38,7 +38,7 @@ def test_nothing_serious(
     page = open_page(request.getfixturevalue(server) + path, width=width, height=height, scheme=scheme)
     page.locator(ready).first.wait_for()
     if ready == ".ranking li":
-        page.locator("summary").first.click()
+        page.locator(".ranking summary").first.click()
         page.locator(".parts dt").first.wait_for()
         page.get_by_role("combobox").first.click()
         page.get_by_role("option").first.wait_for()

@@ -29,6 +29,18 @@ def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return made
 
 
+@pytest.fixture
+def open_page(open_page: Callable[..., Any]) -> Callable[..., Any]:
+    """Reports with everything unfolded."""
+
+    def opened(*args: Any, **options: Any) -> Any:
+        page = open_page(*args, **options)
+        page.evaluate("document.querySelectorAll('details.folded').forEach((each) => (each.open = true))")
+        return page
+
+    return opened
+
+
 def searchable(page: Any) -> Any:
     return page.locator(".table", has=page.get_by_role("searchbox")).first
 
@@ -100,11 +112,28 @@ def test_a_map_rings_what_is_searched(place: int, report: Any, open_page: Callab
     page = open_page(report("skills_model"))
     figure = page.locator("figure", has=page.get_by_role("searchbox")).nth(place)
     figure.get_by_role("searchbox").fill("python")
-    expect(figure.locator("circle.hit")).to_have_count(1)
+    expect(figure.locator("svg:visible circle.hit")).to_have_count(1)
     expect(figure.get_by_role("status")).to_have_text("1 found")
-    expect(figure.locator("svg text.halo").last).to_have_text("Python")
+    expect(figure.locator("svg:visible text.halo").last).to_have_text("Python")
     figure.get_by_role("searchbox").fill("")
     expect(figure.locator("circle.hit")).to_have_count(0)
+
+
+def test_the_contents_open_what_is_folded(report: Any, chromium: Any) -> None:
+    page = chromium.new_page()
+    page.goto(report("skills_model"))
+    facts = page.locator("section:has(> details.folded) dl.facts").last
+    expect(facts).to_be_hidden()
+    page.get_by_role("link", name="What was fitted").click()
+    expect(facts).to_be_visible()
+    page.close()
+
+
+def test_a_phone_has_a_drawing_of_its_own(report: Any, open_page: Callable[..., Any]) -> None:
+    page = open_page(report("skills_model"), width=390, height=844)
+    drawn = page.locator("figure.twice").first.locator("svg:visible")
+    expect(drawn).to_have_count(1)
+    assert drawn.get_attribute("viewBox").startswith("0 0 340 ")
 
 
 def brightness(page: Any, selector: str, what: str) -> float:

@@ -40,3 +40,17 @@ def test_the_middle_of_many_best_ones() -> None:
 
 def test_counts_that_are_all_zero_stay_finite() -> None:
     assert np.isfinite(best_constant(losses.Poisson(), np.zeros(3), np.zeros(3), np.ones(3)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_else_depends_on_the_constant_is_counted(name: str) -> None:
+    rng, loss = np.random.default_rng(3), losses.get(name)
+    z, t, w, (curve, slope) = rng.normal(size=9), targets(loss, rng, 9), rng.random(9) + 0.1, (0.7, -1.3)
+    best = best_constant(loss, z, t, w, (curve, slope))
+    places = np.append(best + np.linspace(-1, 1, 2001), best)
+    cost = [float(w @ loss.value(z + c, t)) + curve * c * c / 2 + slope * c for c in places]
+    assert cost[-1] <= min(cost) + 1e-9
+
+
+def test_no_cell_of_any_weight_moves_nothing() -> None:
+    assert best_constant(losses.Squared(), np.zeros(2), np.ones(2), np.zeros(2)) == 0.0

@@ -8,13 +8,14 @@ from scipy.stats import chi2_contingency, chisquare
 
 from halfstep.core.cells import Observations
 from halfstep.core.draw import Columns, Draw, Sampler
-from halfstep.core.drawn_cells import Cells, Gaussian, Ordered, Prior, Student
+from halfstep.core.drawn_cells import Cells, Prior
+from halfstep.core.likelihoods import Gaussian, Ordered, Student
 from halfstep.core.mixing import effective_size, split_r_hat
 
 RANK = 1
 D = RANK + 3
 COLUMNS = Columns(((2, D), (1, D - 1)), (D - 1, 1), 0)
-PRIOR = Prior(shape=4.0, rate=4.0, strength=4.0, width=1.0)
+PRIOR = Prior(shape=4.0, rate=4.0, noise_shape=4.0, noise_rate=4.0, strength=4.0, width=1.0)
 N, M, CELLS = 6, 5, 18
 
 

@@ -25,8 +25,8 @@ def one_row(dtype=np.float64):
     [
         (lambda rows: rows.cells(INDPTR, np.array([0, 99], np.int32), 1.0, 1.0), "indices must be rows of other"),
         (lambda rows: rows.cells(INDPTR, np.array([0, -1], np.int32), 1.0, 1.0), "indices must be rows of other"),
-        (lambda rows: rows.cells(np.array([0, 3]), INDICES, 1.0, 1.0), "indptr does not match indices"),
-        (lambda rows: rows.cells(np.array([0, 1, 2]), INDICES, 1.0, 1.0), "one entry more than own has rows"),
+        (lambda rows: rows.cells(np.array([0, 3]), INDICES, 1.0, 1.0), "indptr must hold rising offsets"),
+        (lambda rows: rows.cells(np.array([0, 1, 2]), INDICES, 1.0, 1.0), "indptr must hold rising offsets"),
         (lambda rows: rows.cells(INDPTR, INDICES, 1.0, np.ones(1)), "weights must have one value for each cell"),
         (lambda rows: rows.cells(INDPTR, INDICES, 1.0, 1.0, np.ones(3)), "offsets must have one value for each cell"),
         (lambda rows: rows.prior(np.ones((2, 2))), "mu must have one row, or one for each row of own"),
@@ -54,7 +54,7 @@ def test_the_core_checks_what_it_is_given(fill, message):
 def test_what_was_refused_is_not_there():
     rows = one_row()
     rows.penalty(1.0)
-    with pytest.raises(ValueError, match="indptr does not match indices"):
+    with pytest.raises(ValueError, match="indptr must hold rising offsets"):
         rows.cells(np.array([0, 3]), INDICES, 1.0, 1.0)
     with pytest.raises(ValueError, match="there are no cells"):
         rows.solve(False, 1)

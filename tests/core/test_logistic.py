@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from halfstep.core.logistic import choose_shrunken, cross_entropy, fit_logistic, fit_shrunken
+from halfstep.core.logistic import TOLERANCE, choose_shrunken, cross_entropy, fit_logistic, fit_shrunken
 
 
 def problem(seed, n=30, d=4):
@@ -104,3 +104,14 @@ def test_held_out_losses_are_those_of_rows_that_did_not_teach():
     np.testing.assert_allclose(losses, expected, rtol=1e-7)
     assert strength == grid[int(np.argmin(expected))]
     assert choose_shrunken(grid, None, X, 1, truth, weights)[0] == np.inf
+
+
+def test_the_last_newton_step_does_not_hang_on_the_rounding_of_the_objective():
+    for seed in range(30):
+        X, truth, weights, penalty, prior, offset = problem(seed)
+        b = fit_logistic(X, truth, weights, penalty, prior, offset)
+        p = expit(X @ b + offset)
+        gradient = (weights * (p - truth)) @ X + penalty * (b - prior)
+        hessian = (X.T * (weights * p * (1 - p))) @ X + np.diag(penalty)
+        value = weights @ cross_entropy(X @ b + offset, truth) + 0.5 * penalty @ (b - prior) ** 2
+        assert gradient @ np.linalg.solve(hessian, gradient) <= TOLERANCE * (1 + value)

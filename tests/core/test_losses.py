@@ -229,17 +229,6 @@ def test_the_core_counts_what_the_loss_says(loss):
     assert_allclose(rows.evaluate(1)["data"], loss.value(scores, targets).sum(), rtol=1e-12)
 
 
-def test_capabilities():
-    assert [loss.name for loss in ALL_LOSSES if not loss.is_plq] == ["logistic", "bernoulli", "poisson"]
-    assert [loss.name for loss in ALL_LOSSES if loss.is_quadratic] == ["squared"]
-    assert {loss.name for loss in ALL_LOSSES if loss.is_smooth} == {
-        "squared",
-        "logistic",
-        "bernoulli",
-        "poisson",
-    }
-
-
 def test_extreme_scores_stay_finite_or_infinite_never_nan():
     z = np.array([-1e4, 1e4])
     assert_allclose(losses.Logistic().value(z, 1.0), [1e4, 0])
@@ -418,6 +407,7 @@ def test_parameters_may_follow_a_name(text, expected):
         ("huber:", "loss='huber:': '' is not a number"),
         ("huber:1,2", "gives 2 parameters; 'huber' takes delta"),
         ("squared:1", "'squared' takes no parameters"),
+        ("ordinal:3", "'ordinal' takes no parameters"),
         ("huber:detla=1", "parameter of loss 'huber'='detla' is not known.*Did you mean 'delta'"),
         ("hubr:1", "loss='hubr' is not known.*Did you mean 'huber'"),
         ("quantile:9", "q"),
@@ -426,3 +416,78 @@ def test_parameters_may_follow_a_name(text, expected):
 def test_wrong_parameters_in_text_are_named(text, message):
     with pytest.raises(ValueError, match=message):
         losses.get(text)
+
+
+# What fits ask of a loss beside its values
+
+EVERY = [*ALL_LOSSES, losses.Quantiles(), losses.Coarse(), losses.Ordinal((0.0,))]
+
+
+def test_what_each_loss_can_do():
+    def those(flag):
+        return {loss.name for loss in EVERY if getattr(loss, flag)}
+
+    plain = {"logistic", "bernoulli", "poisson", "ordinal"}
+    assert those("is_plq") == {loss.name for loss in EVERY} - plain
+    assert those("is_quadratic") == {"squared"}
+    assert those("is_smooth") == plain | {"squared"}
+    assert those("keeps_duals") == those("is_plq") - {"squared"}
+    assert those("learns") == those("has_quantiles") == {"ordinal"}
+    assert those("has_probabilities") == {"logistic", "ordinal"}
+    assert {loss.name: loss.slopes for loss in EVERY if loss.slopes} == {
+        "absolute": (1.0, 1.0),
+        "quantile": (0.2, 0.8),
+        "quantiles": (0.5, 0.5),
+    }
+
+
+def test_a_loss_without_parameters_of_its_own_learns_itself_and_has_nothing_beside():
+    ones = np.ones(2)
+    for loss in ALL_LOSSES:
+        assert loss.learned(ones, ones, ones) is loss
+        assert loss.beside == ()
+
+
+def test_the_unit_of_scores_is_the_mean_distance_from_the_constant():
+    t, w = np.array([1.0, 2.0, 6.0]), np.array([1.0, 1.0, 2.0])
+    assert losses.Absolute().unit(2.0, t, w) == pytest.approx((1 + 0 + 8) / 4)
+    assert losses.Squared().unit(2.0, np.full(3, 2.0), w) == 1.0  # targets that are all the same have no scale
+    assert losses.Hinge().unit(0.3, np.array([-1.0, 1.0, 1.0]), w) == 1.0
+    assert losses.Bernoulli().unit(0.3, np.array([0.0, 1.0, 1.0]), w) == 1.0
+    assert losses.Ordinal((0.0,)).unit(0.3, np.array([0.0, 1.0, 1.0]), w) == 1.0
+    assert losses.Poisson().unit(math.log(4.0), np.array([3.0, 5.0, 4.0]), w) == pytest.approx((1 + 1) / 4 / 4)
+    assert losses.Poisson().unit(0.0, np.array([9.0, 9.0, 9.0]), w) == 1.0  # at most that of log rates
+    assert losses.Poisson().unit(0.0, np.ones(3), w) == 1.0
+
+
+def test_skew_is_the_mean_slope_over_the_geometric_one():
+    assert losses.Absolute().skew == losses.Squared().skew == losses.Quantile(0.5).skew == 1
+    assert losses.Quantile(0.2).skew == pytest.approx(0.5 / 0.4)
+    assert losses.Coarse(2.0, 8.0).skew == pytest.approx(5 / 4)
+
+
+def test_a_score_of_zero_is_the_first_class():
+    assert_array_equal(losses.Hinge().decode([-1e-9, 0.0, 1e-9], np.array([3, 7])), [3, 3, 7])
+    assert_allclose(losses.Logistic().probabilities([0.0, math.log(3)]), [[0.5, 0.5], [0.25, 0.75]])
+
+
+def test_quantiles_are_sorted_and_the_middle_one_is_the_loss():
+    loss = losses.get("quantiles:0.9,0.1,0.4")
+    assert loss.levels == (0.1, 0.4, 0.9)
+    assert loss.q == 0.4
+    assert loss.beside == (losses.Quantile(0.1), losses.Quantile(0.9))
+    assert losses.get(loss.to_dict()) == loss
+    assert losses.Quantiles().levels == (0.05, 0.5, 0.95)
+    for bad in ((), (0.0, 0.5), (0.5, 1.0), (0.5, 0.5), 0.5):
+        with pytest.raises(ValueError, match=r"levels=.* is not valid"):
+            losses.Quantiles(bad)
+    with pytest.raises(ValueError, match=r"must list numbers, such as 'quantiles:0.05,0.5,0.95'"):
+        losses.get("quantiles:low")
+
+
+def test_defaults_are_those_of_the_table():
+    assert losses.Huber() == losses.Huber(1.0)
+    assert losses.Quantile() == losses.Quantile(0.5)
+    assert losses.EpsilonInsensitive() == losses.EpsilonInsensitive(0.1)
+    assert losses.SmoothedHinge() == losses.SmoothedHinge(1.0)
+    assert losses.Coarse() == losses.Coarse(1.0, 1.0, 1.0, 0.0, math.inf)

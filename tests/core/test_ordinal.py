@@ -137,3 +137,29 @@ def test_grids_are_found_and_nothing_else_is():
     assert grid_of(np.random.default_rng(0).normal(size=50)) is None
     assert on_grid(losses.Squared(), np.array([1.0, 2])) == losses.Squared()
     assert on_grid(losses.Absolute(), np.array([1.0, 2, 4])) == losses.Coarse(1, 1, 1.0, 1.0, 4.0)
+
+
+def test_rounding_goes_to_the_nearest_target_and_to_the_lower_one_between():
+    loss = losses.Coarse(step=0.5, low=1.0, high=5.0)
+    found = loss.rounded([0.2, 1.24, 1.25, 1.26, 3.0, 5.4])
+    assert found.tolist() == [1.0, 1.0, 1.0, 1.5, 3.0, 5.0]
+
+
+def test_grids_end_where_they_say_nothing():
+    assert grid_of(np.array([0.0, 1.0])) == (1.0, 0.0, 1.0)
+    assert grid_of(np.arange(200.0)) == (1.0, 0.0, 199.0)
+    assert grid_of(np.arange(201.0)) is None
+    assert grid_of(np.array([0.0, 1.0, 10_000.0])) == (1.0, 0.0, 10_000.0)
+    assert grid_of(np.array([0.0, 1.0, 10_001.0])) is None
+
+
+@pytest.mark.parametrize("bad", [{"below": 0.0}, {"above": math.inf}, {"step": -1.0}])
+def test_slopes_and_steps_are_positive_and_finite(bad):
+    with pytest.raises(ValueError, match="it must be a finite number > 0"):
+        losses.Coarse(**bad)
+
+
+def test_quantiles_of_levels_are_the_lowest_that_reach_their_share():
+    levels, z, shares = np.array([1.0, 2.0, 4.0]), np.linspace(-4, 4, 33) + 0.01, np.array([0.1, 0.5, 0.8])
+    reached = np.cumsum(THREE.probabilities(z), axis=1)[:, None, :] >= shares[:, None]
+    assert THREE.quantiles(z, levels, shares).tolist() == levels[reached.argmax(axis=2)].tolist()

@@ -1,6 +1,9 @@
 """Interactions: construction, views, and that timestamps and labels follow their cells."""
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -142,3 +145,33 @@ def test_duplicate_cells_of_a_given_matrix_are_summed() -> None:
     with pytest.raises(ValueError, match="sorted and without duplicates where timestamps"):
         Interactions(twice, np.arange(1), np.arange(2), timestamps=np.arange(2.0))
     assert twice.nnz == 2  # the caller's matrix is left alone
+
+
+DAY = 86_400
+
+
+def test_what_happened_a_half_life_ago_counts_half():
+    rows = [("a", "x", 4.0, 0), ("a", "y", 1.0, 30 * DAY), ("b", "x", 2.0, 60 * DAY)]
+    data = read_interactions(pd.DataFrame(rows, columns=["user", "item", "weight", "timestamp"]))
+    older = data.decayed(30)
+    assert older.matrix.toarray().tolist() == [[1.0, 0.5], [2.0, 0.0]]
+    assert older.report["half_life"] == 30
+    assert data.matrix.toarray().tolist() == [[4.0, 1.0], [2.0, 0.0]]  # what was given is as it was
+    assert data.decayed(30, now=30 * DAY).matrix.toarray().tolist() == [[2.0, 1.0], [2.0, 0.0]]
+    with pytest.raises(ValueError, match="half_life=0 must"):
+        data.decayed(0)
+    with pytest.raises(ValueError, match="no timestamps"):
+        replace(data, timestamps=None).decayed(30)
+
+
+def test_rows_decay_before_pairs_that_come_twice_are_summed():
+    rows = [("a", "x", 0), ("a", "x", 10 * DAY), ("b", "x", 10 * DAY)]
+    frame = pd.DataFrame(rows, columns=["user", "item", "time"])
+    data = read_interactions(frame, half_life=10)
+    assert data.matrix.toarray().ravel().tolist() == [1.5, 1.0]
+    with pytest.raises(ValueError, match="half_life needs a timestamp"):
+        read_interactions(frame[["user", "item"]], half_life=10)
+    with pytest.raises(ValueError, match="nothing to act on"):
+        read_interactions(frame, half_life=10, duplicates="count")
+    late = read_interactions(frame.assign(time=[0, np.nan, 10 * DAY]), half_life=10)
+    assert late.report["rows_without_timestamp"] == 1

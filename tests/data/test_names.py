@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from halfstep.data.ids import Index
-from halfstep.data.names import Names
+from halfstep.data.names import Aliases, Names
 from halfstep.errors import UnknownIdError
 
 LABELS = np.array(["Nurse", "Night nurse", "Data analyst", "data analyst", "Café owner", "New\nline"], object)
@@ -74,3 +74,18 @@ def test_completion_of_any_text_gives_rows(labels, typed):
     found = names(np.array(labels, object)).complete(typed, 4)
     assert len(set(found.tolist())) == len(found) <= 4
     assert all(0 <= row < len(labels) for row in found)
+
+
+def test_other_names_serve_where_no_title_does():
+    other = Aliases(np.array(["ward sister", "nurse", "number cruncher", "Number  Cruncher", "boss", "boss"], object),
+                    np.array([0, 1, 2, 2, 4, 5]))  # fmt: skip
+    table = Names(Index([f"u/{k}" for k in range(6)], "user"), LABELS, np.arange(6), other)
+    assert table.positions(["Ward Sister", "nurse", "number cruncher"]).tolist() == [0, 0, 2]  # the title comes first
+    assert table.find(["boss"]).tolist() == [4]
+    assert table.complete("ward", 3).tolist() == [0]
+    assert table.complete("crunch", 3).tolist() == [2]
+    assert table.near("ward siste") == ["Nurse"]
+    with pytest.raises(
+        UnknownIdError, match=r"'boss' is another name of 2 users; give an id, such as \['u/4', 'u/5'\]"
+    ):
+        table.positions(["boss"])

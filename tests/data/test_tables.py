@@ -71,23 +71,28 @@ def save(path, table, **changed):
 
 
 @pytest.mark.parametrize(
-    "changed",
+    ("changed", "message"),
     [
-        {"indices": np.array([0, 1, 9], np.int32)},
-        {"indices": np.array([0, -1, 1], np.int32)},
-        {"indptr": np.array([0, 3, 2], np.int64)},
-        {"indptr": np.array([0, 3], np.int64)},
-        {"weights": np.ones(2)},
+        ({"indices": np.array([0, 1, 9], np.int32)}, "'indices' must hold places below the number of items, 2"),
+        ({"indices": np.array([0, -1, 1], np.int32)}, "'indices' must hold places below the number of items, 2"),
+        (
+            {"indptr": np.array([0, 3, 2], np.int64)},
+            "'indptr' must hold offsets that start at 0, never fall",
+        ),
+        ({"indptr": np.array([0, 3], np.int64)}, r"'indptr' has shape \(2,\), not \(users\+1\)"),
+        ({"weights": np.ones(2)}, r"'weights' has shape \(2,\), not \(cells\|1\)"),
+        ({"weights": np.array([1, np.nan, 1])}, "'weights' must hold finite numbers >= 0"),
+        ({"weights": np.array([1, -1.0, 1])}, "'weights' must hold finite numbers >= 0"),
     ],
 )
-def test_a_damaged_file_is_refused(tmp_path, changed):
+def test_a_damaged_file_is_refused(tmp_path, changed, message):
     save(tmp_path / "t.safetensors", table([[1, 2], [0, 3]]), **changed)
-    with pytest.raises(ModelFileError, match="its interactions do not fit its users and items"):
+    with pytest.raises(ModelFileError, match=message):
         from_saved(persistence.read(tmp_path / "t.safetensors"))
 
 
 def test_labels_that_do_not_fit_are_refused(tmp_path):
     labelled = table([[1, 2]], item_labels=["one"])
     save(tmp_path / "t.safetensors", labelled)
-    with pytest.raises(ModelFileError, match="it has 1 item labels for 2 items"):
+    with pytest.raises(ModelFileError, match=r"'item_label_offsets' has shape \(2,\), not \(labels\+1\)"):
         from_saved(persistence.read(tmp_path / "t.safetensors"))

@@ -182,9 +182,9 @@ def test_rows_of_the_other_side_arrive_whole_or_as_messages(whole):
 
 
 def test_sums_are_merged_with_the_first_failed_row():
-    a = {"data": 1.0, "gap": 0.5, "failed": -1}
-    b = {"data": 2.0, "gap": 0.1, "failed": 7}
-    assert tasks.merged(a, b) == {"data": 3.0, "gap": 0.5, "failed": 7}
+    a = {"data": 1.0, "gap": 0.5, "failed": -1, "stalled": 4}
+    b = {"data": 2.0, "gap": 0.1, "failed": 7, "stalled": 2}
+    assert tasks.merged(a, b) == {"data": 3.0, "gap": 0.5, "failed": 7, "stalled": 2}
     assert tasks.merged({}, b) == b
 
 

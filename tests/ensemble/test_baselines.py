@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -93,10 +94,32 @@ def test_contract(model, pool):
 def test_text_labels_come_back(model, pool):
     P, y, _ = pool
     text = np.where(np.isnan(y), None, np.where(y == 1, "yes", "no"))
-    fitted = clone(model).fit(P, text)
+    fitted = clone(model).set_params(positive="yes").fit(P, text)
     assert fitted.classes_.tolist() == ["no", "yes"]
     assert set(fitted.predict().tolist()) == {"no", "yes"}
     np.testing.assert_array_equal(fitted.predict_proba(), clone(model).fit(P, y).predict_proba())
+
+
+@pytest.mark.parametrize("model", EVERY, ids=ids(EVERY))
+def test_text_labels_are_not_taken_in_alphabetical_order(model, pool):
+    """P is the probability of "sick", which comes before "well"."""
+    P, y, truth = pool
+    text = np.where(np.isnan(y), None, np.where(y == 1, "sick", "well"))
+    with pytest.raises(ValueError, match="positive='sick' or positive='well'"):
+        clone(model).fit(P, text)
+    fitted = clone(model).set_params(positive="sick").fit(P, text)
+    assert fitted.classes_.tolist() == ["sick", "well"]
+    assert roc_auc_score(truth, fitted.predict_proba()[:, 0]) > 0.6
+    np.testing.assert_allclose(fitted.predict_proba(P), fitted.predict_proba(), atol=1e-12)
+
+
+def test_columns_of_a_frame_are_known_by_name(pool):
+    P, y, _ = pool
+    frame = pd.DataFrame(P, columns=[f"c{j}" for j in range(P.shape[1])])
+    model = WeightedMean().fit(frame, y)
+    np.testing.assert_array_equal(model.predict_proba(frame[frame.columns[::-1]]), model.predict_proba(frame))
+    with pytest.raises(ValueError, match="which the model was not fitted with"):
+        model.predict_proba(frame.rename(columns={"c0": "d0"}))
 
 
 @pytest.mark.parametrize("model", EVERY, ids=ids(EVERY))

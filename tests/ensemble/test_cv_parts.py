@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
 from halfstep.ensemble.family import analysis
-from halfstep.ensemble.family.analysis import FactorAnalysis
-from halfstep.ensemble.family.members import SKILL_FLOOR, skill_weights
+from halfstep.ensemble.family.analysis import CellSums, FactorAnalysis
+from halfstep.ensemble.family.members import SKILL_FLOOR, SkillSums
 from halfstep.ensemble.family.roster import make_members, make_views
 from halfstep.ensemble.family.views import FactorView, PredictedRows
 
@@ -44,7 +44,9 @@ def test_the_likelihood_is_that_of_the_observed_cells(seed: int, missing: float)
         for z, seen in zip(scores, observed, strict=True)
         if seen.any()
     )
-    assert model._expect(analysis._Data.of(scores, observed))[0] == pytest.approx(expected)
+    cells = CellSums.of(scores, observed)
+    found = model.log_posterior(cells, model.expect(scores, observed)) - cells.log_prior(model)
+    assert found == pytest.approx(expected)
 
 
 def test_the_posterior_is_the_conditional_of_the_joint_normal() -> None:
@@ -94,6 +96,10 @@ def test_a_classifier_without_cells_and_a_row_without_cells_stay_at_the_average(
     assert model.means[2] == pytest.approx(scores[observed].mean())
     assert_allclose(factors[4], 0, atol=1e-12)
     assert_allclose(model.reconstruct(factors)[4], model.means)
+
+
+def skill_weights(P, truth, power):  # type: ignore[no-untyped-def]
+    return SkillSums.of(P, truth, np.ones((1, len(P)))).weights(power)[0]
 
 
 def test_skill_is_that_of_the_brier_score() -> None:

@@ -5,15 +5,16 @@ from functools import reduce
 from operator import add
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from halfstep import CFEnsemble
+from halfstep import CFEnsemble, CFEnsembleCV
 from halfstep.data.datasets.generated import make_predictions
-from halfstep.ensemble.parts import SiteSums
 from halfstep.ensemble.sealed import PrivacyNoise, SealedSums, Site, share_seeds
+from halfstep.ensemble.sums import SiteSums
 
 pytestmark = pytest.mark.filterwarnings("ignore::halfstep.ensemble.predictions.PredictionWarning")
 SETTINGS = {"shrinkage": 5.0, "calibrate": False, "dtype": "float64", "max_iter": 12, "tol": 1e-9}
@@ -222,3 +223,13 @@ def test_seeds_must_be_those_of_all_other_sites():
     model = CFEnsemble(rho=1.0, **SETTINGS)
     with pytest.raises(ValueError, match="all of them plain or all of them sealed"):
         model.merge([model.accumulate(P, y), model.accumulate(P, y, site=Site(0, share_seeds(2)[0]))])
+
+
+@pytest.mark.parametrize("make", [lambda: CFEnsemble(rho=1.0, **SETTINGS), CFEnsembleCV])
+def test_names_of_classifiers_that_sums_would_lose_are_refused(make):
+    """A site with its columns in another order changed everybody's answers, and so did a reversed frame later."""
+    P, y, _ = make_predictions(150, 5, missing=0.1, labels=0.9, random_state=0)
+    named = pd.DataFrame(P, columns=list("abcde"))
+    with pytest.raises(ValueError, match="know them by place alone"):
+        make().accumulate(named, y)
+    make().accumulate(named[list("abcde")].to_numpy(), y)

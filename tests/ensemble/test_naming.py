@@ -151,3 +151,29 @@ def test_query_speaks_of_ids_and_life_goes_on_by_name():
         model.partial_fit(pd.DataFrame(P[:1], columns=NAMES, index=["new 1"]))
     model.add_classifiers(pd.DataFrame({"late": np.r_[P[:, 0], 0.5, 0.5]}))
     assert model.feature_names_in_.tolist() == [*NAMES, "late"]
+
+
+@both
+def test_a_series_of_some_labels_says_how_to_give_them_by_id(make):
+    """It was told that lengths differ, not what to do."""
+    some = pd.Series(TRUTH[:50], index=IDS[:50])
+    with pytest.raises(ValueError, match=r"labels for 50 of the 120 instances of P; .* y\.to_dict\(\)"):
+        make().fit(frame(), some)
+    assert make().fit(frame(), some.to_dict()).predict_proba().shape == (120, 2)
+
+
+def test_votes_given_to_the_single_model_are_refused_with_what_takes_them():
+    """It was "could not convert string to float"."""
+    votes = np.where(np.isnan(P), None, np.where(np.nan_to_num(P) > 0.5, "sick", "well"))
+    with pytest.raises(ValueError, match=r"P holds text: votes, .* CFEnsembleCV\(\) takes votes"):
+        hs.CFEnsemble(positive="sick").fit(votes, WORDS)
+
+
+@both
+def test_one_new_instance_may_lack_predictions_without_a_warning(make):
+    """Each of its missing cells was called a classifier without any prediction."""
+    model, new = make().fit(P, Y), P[:1].copy()
+    new[0, :3], new[0, 3:] = np.nan, 0.7
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict_proba(new)

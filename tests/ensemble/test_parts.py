@@ -13,9 +13,10 @@ from halfstep.ensemble.combined import CombinedSession
 from halfstep.ensemble.confidence import Uniform
 from halfstep.ensemble.factors import EnsembleFactors
 from halfstep.ensemble.label_term import LabelTerm
-from halfstep.ensemble.parts import PartSums, SiteSums
+from halfstep.ensemble.parts import PartSums
 from halfstep.ensemble.scale import make_scale
 from halfstep.ensemble.start import start_classifiers
+from halfstep.ensemble.sums import SiteSums
 from halfstep.ensemble.table import PredictionTable
 
 CASES = {

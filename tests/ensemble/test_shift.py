@@ -13,10 +13,10 @@ from sklearn.metrics import roc_auc_score
 
 import halfstep as hs
 from halfstep.ensemble.family.analysis import FactorAnalysis
+from halfstep.ensemble.family.distance import cube_root, parts_of
 from halfstep.ensemble.family.views import PredictedRows
 from halfstep.ensemble.predictions import expit
 from halfstep.ensemble.shift import batch
-from halfstep.ensemble.shift.novelty import cube_root, parts_of
 from halfstep.ensemble.shift.prevalence import Answered, shares
 from halfstep.ensemble.shift.routing import FUSION, MEAN, Difficulty, Routes, spearman
 
@@ -199,3 +199,28 @@ def test_a_refused_fit_changes_nothing() -> None:
 def test_bad_parameters_are_refused(parameters: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         hs.Shift(CHEAP, **parameters).fit(P, Y)
+
+
+def test_positive_and_classes_of_the_model_count():
+    """Shift(CFEnsembleCV(positive="sick")) asked for positive= again, and classes= were refused."""
+    words = np.array([None if y < 0 else "well" if y else "sick" for y in Y], dtype=object)
+    cheap = hs.CFEnsembleCV(ranks=(1,), links=("logit",), folds=2, positive="sick")
+    shift = hs.Shift(cheap, folds=0).fit(1 - P, words)
+    assert shift.classes_.tolist() == ["sick", "well"]
+    assert_allclose(shift.predict_proba(1 - P), hs.Shift(CHEAP, folds=0).fit(P, Y).predict_proba(P), atol=1e-9)
+    assert cheap.positive == "sick"
+    soft = np.dstack([(1 - P) * 0.9, P * 0.9, np.where(np.isnan(P), np.nan, 0.1)])
+    many = hs.CFEnsembleCV(ranks=(1,), folds=2, classes=["a", "b", "c"])
+    letters = np.array([None if y < 0 else "ab"[y] for y in Y], dtype=object)
+    found = hs.Shift(many, folds=0).fit(soft, letters)
+    assert found.classes_.tolist() == ["a", "b", "c"]
+    assert found.predict_proba(soft).shape == (N, 3)
+
+
+def test_votes_go_through_shift_as_through_its_model():
+    """Text in P ended in "could not convert string to float"."""
+    votes = np.where(np.isnan(P), None, np.where(np.nan_to_num(P) > 0.5, "yes", "no"))
+    words = np.array([None if y < 0 else "yes" if y else "no" for y in Y], dtype=object)
+    shift = hs.Shift(CHEAP, folds=0).fit(votes, words)
+    assert (shift.predict(votes) == np.where(TRUTH == 1, "yes", "no")).mean() > 0.8
+    assert shift.novelty(votes).p.shape == (N,)

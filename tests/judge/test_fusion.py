@@ -70,6 +70,8 @@ def test_rivals_stand_beside_the_model_and_differences_are_paired():
             assert gap.low <= gap.value + 1e-12
             assert gap.high - gap.low < (own.high - own.low) + (other.high - other.low) + 1e-12
     assert "GreedySelection" in str(found)
+    frame = found.to_frame().set_index(["method", "metric"])
+    assert frame.loc[("Mean", "roc_auc"), "low"] == found.scores["Mean"]["roc_auc"].low
     words = np.where(KNOWN, np.where(Y == 1, "sick", "well"), None)
     named = hs.cross_validate(QUICK.set_params(positive="sick"), P, words, metrics=["roc_auc"])
     QUICK.set_params(positive=None)
@@ -104,6 +106,18 @@ def test_unlabelled_rows_are_no_class(nothing):
     for train, test in LabelledFolds(3).split(P, y):
         assert KNOWN[test].all()
         assert len(train) + len(test) == 160
+
+
+@pytest.mark.parametrize("model", [hs.CFEnsembleCV(ranks=(1,)), hs.CFEnsemble(max_iter=3), hs.baselines.WeightedMean()])
+def test_a_grid_search_takes_frames_text_labels_and_several_scorers(model):
+    frame = pd.DataFrame(P, index=[f"i{k}" for k in range(160)]).add_prefix("c")
+    words = pd.Series(np.where(KNOWN, np.where(Y == 1, "sick", "well"), None), index=frame.index, dtype=object)
+    scoring = {"accuracy": labelled_scorer("accuracy"), "loss": labelled_scorer("log_loss")}
+    search = GridSearchCV(
+        model, {"positive": ["sick"]}, cv=LabelledFolds(2), scoring=scoring, refit="loss", error_score="raise"
+    ).fit(frame, words)
+    assert search.cv_results_["mean_test_accuracy"][0] > 0.7
+    assert search.best_estimator_.classes_.tolist() == ["sick", "well"]
 
 
 def test_every_metric_says_which_way_is_better():

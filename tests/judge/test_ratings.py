@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
 
-from halfstep import PLQMF
+from halfstep import PLQMF, BayesMF
 from halfstep.baselines import Biases, Constant
 from halfstep.data.datasets import Interactions, Ratings, make_ratings, read_ratings
 from halfstep.judge import (
@@ -287,3 +287,19 @@ def test_a_class_that_training_has_not_seen_costs_the_most():
     model = types.SimpleNamespace(classes_=np.array([1, 2]), predict_proba=lambda X: proba)
     cost = RATING_METRICS["log_loss"].of(AskedPairs(model, np.zeros((2, 2)), np.array([2, 3])), 0)
     np.testing.assert_allclose(cost, [-np.log(0.8), -np.log(1e-15)])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_level_or_a_class_that_one_model_lacks_does_not_end_the_evaluation():
+    """A Gaussian asked for log loss, and quantiles asked for another level, broke all that was measured."""
+    pairs, y, _ = make_ratings(40, 30, 600, random_state=0)
+    models = {
+        "bayes": BayesMF(rank=2, n_sweeps=10, random_state=0),
+        "levels": PLQMF(rank=2, loss="ordinal", max_iter=3, random_state=0),
+        "quantiles": PLQMF(rank=2, loss="quantiles:0.05,0.5,0.95", max_iter=3, random_state=0),
+    }
+    found = evaluate(models, Ratings(pairs, y), metrics=["log_loss", "pinball@0.9", "coverage@0.9", "coverage@0.8"])
+    told = {name: set(found.table[name]) for name in models}
+    assert told["bayes"] == {"pinball@0.9", "coverage@0.9", "coverage@0.8"}
+    assert told["levels"] == {"log_loss", "pinball@0.9", "coverage@0.9", "coverage@0.8"}
+    assert told["quantiles"] == {"coverage@0.9"}

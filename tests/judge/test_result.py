@@ -96,3 +96,12 @@ def test_comparing_an_unknown_model_or_no_metric_is_an_error():
     only_coverage = evaluate(ItemKNN(), random_matrix(), metrics="coverage", k=3, random_state=0)
     with pytest.raises(ValueError, match=r"have no value for each user"):
         only_coverage.compare("ItemKNN", "Popularity")
+
+
+def test_estimates_and_differences_are_frames_of_numbers():
+    found = evaluate({"a": ItemKNN(5), "b": ItemKNN(9)}, random_matrix())
+    frame = found.to_frame().set_index(["model", "metric"])
+    assert frame.loc[("b", "ndcg@10"), "low"] == found.table["b"]["ndcg@10"].low
+    compared = found.compare("a", "b")
+    assert compared.to_frame()["mean"].tolist() == [each.mean for each in compared.differences.values()]
+    assert set(compared.to_frame()["verdict"]) <= {"a", "b", "undecided"}

@@ -36,7 +36,18 @@ def dense_objective(model, X):
     dense = sp.csr_array(X).toarray()
     rows, columns = np.nonzero(dense)
     U, V = model.user_factors_.astype(float), model.item_factors_.astype(float)
-    weights = dense[rows, columns]
+    observed, background = count_factors(model.weight_power, dense), count_factors(model.background_power, dense)
+    weights = dense[rows, columns] * observed[rows, columns]
+    w0 = model.background * background
     return oracle.objective(
-        U, V, rows, columns, np.ones(len(rows)), weights, model.background, *penalties(model, X), losses.get(model.loss)
+        U, V, rows, columns, np.ones(len(rows)), weights, w0, *penalties(model, X), losses.get(model.loss)
     )
+
+
+def count_factors(power, dense):
+    """(n_i / mean n_i)^p (n_j / mean n_j)^q for every cell, as documented."""
+    of_users, of_items = power if isinstance(power, tuple) else (0.0, power)
+    users, items = (
+        np.maximum((dense > 0).sum(axis=axis), 1) / ((dense > 0).sum() / dense.shape[1 - axis]) for axis in (1, 0)
+    )
+    return users[:, None] ** of_users * items**of_items

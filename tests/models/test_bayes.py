@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import halfstep
 from halfstep import BayesMF
+from halfstep.core.loop import timeless
 from halfstep.data.sweeps import SweepFile
 from halfstep.errors import CheckpointError, UnknownIdError, UnknownIdWarning
 
@@ -75,6 +76,24 @@ def test_student_ignores_outliers():
         for name in ("gaussian", "student")
     }
     assert errors["student"] < 0.8 * errors["gaussian"]
+
+
+def test_users_are_found_to_be_alike_or_not():
+    """Degrees of freedom of the noise of users are drawn: many where all users are as noisy, few where they differ."""
+    rng = np.random.default_rng(2)
+    X, y, z = made(cells=8000)
+    alike = quick().fit(X, y)
+    spread = np.exp(rng.normal(size=150) * 0.8)
+    unlike = quick().fit(X, z + 0.5 * spread[X[:, 0]] * rng.normal(size=len(z)))
+    assert np.median(alike.fitted_.nus) > 20 > 8 > np.median(unlike.fitted_.nus)
+    assert alike.history_[-1]["nu"] == alike.fitted_.nus[-1]
+    assert (quick(nu=5).fit(X, y).fitted_.nus == 5).all()
+
+
+def test_a_rank_that_is_too_large_costs_no_error():
+    X, y, z = made()
+    errors = [rmse(quick(rank=rank).fit(X[:4000], y[:4000]).predict(X[4000:]), z[4000:]) for rank in (2, 16)]
+    assert errors[1] < 1.08 * errors[0]
 
 
 def test_probit_gives_probabilities_that_are_right_on_average():
@@ -222,7 +241,7 @@ def test_a_file_keeps_all_answers(tmp_path):
         back = halfstep.load(tmp_path / "model.safetensors")
         assert_array_equal(back.predict(X), model.predict(X))
         assert_array_equal(back.recommend(3, 5).ids, model.recommend(3, 5).ids)
-        assert back.history_ == model.history_
+        assert back.history_ == timeless(model.history_)
         assert back.diagnostics_ == model.diagnostics_
 
 
@@ -299,6 +318,35 @@ def test_bad_parameters_are_named(given, text):
     X, y, _ = made(cells=300)
     with pytest.raises(ValueError, match=text):
         quick(**given).fit(X, y)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "student"])
+def test_ratings_that_are_all_the_same_end_and_are_predicted(likelihood):
+    """The chain began at a noise far below what its prior allows, fell to a precision of 0 and never ended."""
+    X, y, _ = made(cells=300)
+    mean, std = quick(rank=2, likelihood=likelihood).fit(X, np.full(len(y), 3.0)).predict(X, return_std=True)
+    assert_allclose(mean, 3.0)
+    assert (std < 0.5).all()
+
+
+@pytest.mark.parametrize("times", [1e-30, 1e-10, 1e30])
+def test_the_unit_of_ratings_does_not_matter_however_small(times):
+    """Ratings that spread by less than 1e-9 were taken for a constant, and the fit never ended."""
+    X, y, _ = made(cells=300)
+    plain, moved = (quick(rank=2).fit(X, target).predict(X) for target in (y, times * y))
+    assert_allclose(moved / times, plain, rtol=1e-5)
+
+
+def test_weights_too_large_to_draw_with_are_refused_in_place_of_a_fit_without_end():
+    X, y, _ = made(cells=300)
+    with pytest.raises(ArithmeticError, match="huge"):
+        quick(rank=2, n_sweeps=60).fit(X, y, sample_weight=np.full(len(y), 1e12))
+
+
+def test_only_likelihoods_of_classes_offer_probabilities():
+    """`hasattr` said yes to all, so `halfstep evaluate --metrics log_loss` broke at a Gaussian."""
+    assert [hasattr(BayesMF(likelihood=name), "predict_proba") for name in ("gaussian", "student")] == [False, False]
+    assert [hasattr(BayesMF(likelihood=name), "predict_proba") for name in ("probit", "ordinal")] == [True, True]
 
 
 def test_a_refused_fit_leaves_the_old_one():

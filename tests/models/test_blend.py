@@ -96,3 +96,8 @@ def test_a_refused_blend_changes_nothing():
 def test_what_cannot_be_blended_is_named(blend, message):
     with pytest.raises((ValueError, TypeError), match=message):
         blend.fit(CELLS)
+
+
+def test_no_list_of_models_is_named():
+    with pytest.raises(ValueError, match=r"models is empty or no list"):
+        hs.Blend(None).fit(hs.datasets.load_sample_skills())

@@ -192,5 +192,11 @@ def test_a_file_whose_similarities_do_not_fit_is_refused(tmp_path):
     saved = files.read(path)
     broken = saved.arrays | {"similar_indices": saved.arrays["similar_indices"] + 14}
     files.save(path, "ItemGraph", saved.params, broken, {}, saved.indexes)
-    with pytest.raises(files.ModelFileError, match="similarities do not fit its 14 items"):
+    with pytest.raises(files.ModelFileError, match="'similar_indices' must hold places below the number of items, 14"):
         hs.load(path)
+
+
+def test_ease_is_refused_before_it_runs_out_of_memory(monkeypatch):
+    monkeypatch.setattr("halfstep.models.ease.machine_memory", lambda: 1e6)
+    with pytest.raises(MemoryError, match=r"EASE needs 0.0 GB for 300 items; this machine has 0.0 GB. Use ItemGraph"):
+        hs.EASE().fit(sp.csr_array(np.eye(300)))

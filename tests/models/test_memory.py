@@ -71,3 +71,11 @@ def test_what_costs_more_is_counted() -> None:
 def test_impossible_sizes_are_refused(arguments: tuple[int, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         WALS.estimate_memory(*arguments)
+
+
+def test_features_are_part_of_the_estimate():
+    plain = WALS.estimate_memory(13_000, 3_000, 120_000, 128)
+    told = WALS.estimate_memory(13_000, 3_000, 120_000, 128, user_features=(20_000, 400_000))
+    weights = 20_000 * 128 * 4
+    assert told.peak > plain.peak + 2 * weights
+    assert "features of users" in told.phases["sweeps"]

@@ -168,7 +168,7 @@ def test_bad_descriptions_of_somebody_new(model):
     with pytest.raises(ValueError, match="items is empty; give at least one item"):
         model.recommend_for([])
     for bad in ([1.0], [1.0, -1.0], [1.0, np.nan]):
-        with pytest.raises(ValueError, match="weights must be 2 finite numbers >= 0, one for each item"):
+        with pytest.raises(ValueError, match=r"weights must be 2 finite numbers from 0 to .*, one for each item"):
             model.recommend_for(["py", "sql"], weights=bad)
 
 

@@ -83,3 +83,9 @@ def test_the_plot_shows_the_metric_beside_the_objective():
     names = [trace.name for trace in model.plot_objective().data]
     assert "objective" in names
     assert "ndcg@10" in names
+
+
+@pytest.mark.parametrize(("given", "error"), [("x", TypeError), (np.full((111, 357), np.nan), ValueError)])
+def test_validation_that_is_no_matrix_or_not_finite_is_named(given, error):
+    with pytest.raises(error, match=r"^validation (is a str; give a matrix|has NaN or infinite values)"):
+        hs.WALS(2).fit(hs.datasets.load_sample_skills(), validation=given)

@@ -36,6 +36,8 @@ class TestContract(EstimatorContract):
         "reg_scaling": {"reg_scaling": "count"},
         "loss": {"loss": "huber"},
         "weighting": {"weighting": "bm25"},
+        "background_power": {"background_power": 0.5},
+        "weight_power": {"weight_power": (-0.3, 0.2)},
         "max_iter": {"max_iter": 5},
         "tol": {"tol": 0.5},
         "solver": {"solver": "cg"},
@@ -45,11 +47,18 @@ class TestContract(EstimatorContract):
         "dtype": {"dtype": "float32"},
         "random_state": {"random_state": 1},
     }
-    inert: ClassVar = {"n_threads", "verbose", "callbacks", "max_seconds", "engine"}
+    inert: ClassVar = {"n_threads", "verbose", "callbacks", "max_seconds", "engine", "feature_reg"} | {
+        "checkpoint",
+        "every",
+        "resume",
+        "dislikes",  # where no weight is below zero
+    }
     data_arguments: ClassVar = {"X", "y", "user", "item", "weight", "keep_on_interrupt"} | {
         "validation",
         "metric",
         "patience",
+        "user_features",
+        "item_features",
     }
 
     def fit(self, model, cells):
@@ -354,3 +363,17 @@ def test_esco_fits_and_the_objective_falls(real_data):
     best = model.recommend(model.user_ids_[:3].tolist(), 5)
     assert best.ids.shape == (3, 5)
     assert model.history_[-1]["error_reduction"] > 0.1
+
+
+def test_a_warm_start_goes_on_at_a_larger_rank_from_where_the_smaller_one_was():
+    cells = sp.random_array((60, 40), density=0.2, rng=np.random.default_rng(0), format="csr")
+    model = WALS(4, 0.1, 0.001, random_state=0, max_iter=40, tol=0, warm_start=True, dtype="float64").fit(cells)
+    small = model.objective_
+    wide = model.set_params(rank=8, max_iter=1).fit(cells)
+    assert wide.user_factors_.shape == (60, 8)
+    cold = WALS(8, 0.1, 0.001, random_state=0, max_iter=1, tol=0, dtype="float64").fit(cells)
+    assert wide.objective_ < small
+    assert wide.objective_ < cold.objective_
+    with pytest.raises(ValueError, match="or a larger rank"):
+        model.set_params(rank=2).fit(cells)
+    assert model.user_factors_.shape == (60, 8)

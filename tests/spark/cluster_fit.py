@@ -1,7 +1,7 @@
 """The driver of test_cluster.py: fits on a standalone cluster and, on request, kills a worker in the middle.
 
-python cluster_fit.py MASTER FOLDER WORKER_PID LIMIT SWEEPS: writes FOLDER/result.npz. The worker dies two sweeps before
-the end; LIMIT is the broadcast limit in bytes.
+python cluster_fit.py MASTER FOLDER WORKER_PID LIMIT SWEEPS KIND: writes FOLDER/result.npz. The worker dies after half
+of the sweeps; LIMIT is the broadcast limit in bytes, KIND WALS or PLQMF.
 """
 
 import os
@@ -16,7 +16,8 @@ import halfstep as hs
 from halfstep.engine.spark import SparkEngine
 
 master, folder = sys.argv[1:3]
-worker, limit, sweeps = map(int, sys.argv[3:])
+worker, limit, sweeps = map(int, sys.argv[3:6])
+kind = sys.argv[6]
 spark = (
     SparkSession.builder.master(master)
     .config("spark.driver.memory", "1g")
@@ -41,14 +42,18 @@ executors = []
 def kill_a_worker(record):
     tracker = spark.sparkContext._jsc.sc().statusTracker()
     executors.append(len(tracker.getExecutorInfos()) - 1)  # the driver counts as one
-    if record["iteration"] == sweeps - 2:
+    if record["iteration"] == sweeps // 2:
         os.killpg(worker, signal.SIGKILL)
 
 
 pairs = pd.read_parquet(f"{folder}/pairs.parquet")
 engine = SparkEngine(spark, blocks=4, broadcast_limit=limit, split=100)
-settings = {"rank": 8, "max_iter": sweeps, "tol": 0.0, "random_state": 1}
-model = hs.WALS(**settings, engine=engine, callbacks=[kill_a_worker]).fit(spark.createDataFrame(pairs))
+settings = {"max_iter": sweeps, "tol": 0.0, "random_state": 1, "engine": engine, "callbacks": [kill_a_worker]}
+if kind == "WALS":
+    model = hs.WALS(rank=8, **settings).fit(spark.createDataFrame(pairs))
+else:
+    ratings = {"rank": 3, "loss": "absolute", "C": 1 / 60, "row_tol": 1e-8, "dtype": "float64"}
+    model = hs.PLQMF(**ratings, **settings).fit(spark.createDataFrame(pairs), "weight")
 users, items = (factors.to_array() for factors in model.fitted_.kept.solved)
 np.savez(
     f"{folder}/result.npz",

@@ -10,7 +10,7 @@ import halfstep as hs
 from halfstep.data.datasets.generated import make_predictions
 from halfstep.engine.spark import SparkEngine, sums
 from halfstep.engine.spark.checkpoint import CheckpointError
-from halfstep.ensemble import reading
+from halfstep.ensemble import framed
 from halfstep.ensemble.predictions import PredictionWarning
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::FutureWarning")]
@@ -246,7 +246,7 @@ def test_features_must_be_finite_and_labels_few_enough(spark, data, monkeypatch)
     holes = data.selectExpr("p0", "p1", "label", "if(id < 'i003', null, age) as age")
     with pytest.raises(ValueError, match="3 values of the feature 'age' are null, NaN or infinite"):
         hs.CFEnsemble(positive="yes", engine=SparkEngine(spark, blocks=2)).fit(holes, y="label", features=["age"])
-    monkeypatch.setattr(reading, "LABELLED_CELLS", 100)
+    monkeypatch.setattr(framed, "LABELLED_CELLS", 100)
     with pytest.raises(
         ValueError, match=r"62 labelled instances x 6 classifiers are more than the 100 cells .* set the others to null"
     ):

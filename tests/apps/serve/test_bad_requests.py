@@ -1,7 +1,12 @@
 """What a client hears when something is wrong: the right status, the field, what would help; never a traceback."""
 
+from pathlib import Path
+
 import pytest
 from fastapi.testclient import TestClient
+
+import halfstep as hs
+from halfstep.apps.serve import create_app
 
 
 def problem(response, status: int) -> dict:
@@ -100,3 +105,34 @@ def test_a_bug_shows_no_traceback(client: TestClient, monkeypatch: pytest.Monkey
     monkeypatch.setattr(ranking, "profile", lambda *_, **__: 1 / 0)
     document = problem(client.get("/profile?user=Economist"), 500)
     assert document["error"].startswith("internal error; the log of the server has the details")
+
+
+@pytest.mark.parametrize("weight", [1e38, 3.4e38, 1e300])
+def test_huge_weights_are_answered_or_refused(client: TestClient, weight: float) -> None:
+    answer = client.post("/recommend_for", json={"items": ["SQL", "Python"], "weights": [weight, 1], "n": 3})
+    assert answer.status_code == 200 or problem(answer, 422)
+
+
+def test_ratings_without_a_finite_answer_are_refused(tmp_path: Path) -> None:
+    pairs = [(u, i) for u in range(6) for i in range(5)]
+    hs.PLQMF(rank=2, random_state=0).fit(pairs, [float((u * i) % 5) for u, i in pairs]).save(tmp_path / "m.safetensors")
+    with TestClient(create_app(tmp_path / "m.safetensors"), raise_server_exceptions=False) as client:
+        body = {"items": [1, 2], "ratings": [1e300, 1], "n": 3}
+        assert "1e+300 do not fit float32" in problem(client.post("/recommend_for", json=body), 422)["error"]
+
+
+def test_more_than_the_catalogue_is_the_catalogue(skills: hs.WALS, skills_file: Path) -> None:
+    """10**9 used to be allocated."""
+    with TestClient(create_app(skills_file, max_n=1000)) as client:
+        for n in (10**9, 10**300):
+            everything = client.post("/recommend_for", json={"items": ["SQL"], "n": n}).json()["items"]
+            assert len(everything) == len(skills.item_ids_) - 1
+            found = client.get("/recommend", params={"user": "Economist", "n": n, "keep_seen": True}).json()["items"]
+            assert len(found) == len(skills.item_ids_)
+            assert len(client.get("/complete", params={"q": "", "n": n}).json()["results"]) <= len(skills.item_ids_)
+
+
+def test_the_schema_names_what_may_be_refused(client: TestClient) -> None:
+    for path, methods in client.get("/openapi.json").json()["paths"].items():
+        for method, operation in methods.items():
+            assert {"400", "403", "408", "413", "422"} <= set(operation["responses"]), (method, path)

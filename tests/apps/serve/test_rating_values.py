@@ -39,7 +39,7 @@ def test_draws_answer_with_intervals_and_doubt(drawn, tmp_path):
     assert (answer["level"], usual["level"]) == (0.8, 0.9)
     assert usual["intervals"][0][0] <= answer["intervals"][0][0]
     assert "parts" not in answer
-    assert (facts["kind"], facts["answers"]) == ("BayesMF", ["/predict"])
+    assert (facts["kind"], facts["answers"]) == ("BayesMF", ["/recommend", "/recommend_for", "/predict"])
     assert facts["sizes"] == {"users": 20, "items": 15}
 
 
@@ -94,3 +94,56 @@ def test_the_schema_documents_intervals(drawn, tmp_path):
         schemas = client.get("/openapi.json").json()["components"]["schemas"]
     assert {"values", "level", "intervals", "doubt", "parts"} == set(schemas["Predicted"]["properties"])
     assert "noise" in str(schemas["Predicted"]["properties"]["intervals"])
+
+
+@pytest.mark.parametrize("strategy", [None, "mean", "upper", "thompson"])
+def test_draws_make_lists_by_a_strategy(drawn, tmp_path, strategy):
+    asked = {} if strategy is None else {"strategy": strategy}
+    new = {"items": [2, 3], "ratings": [5, 1], "n": 4}
+    with served(drawn, tmp_path) as client:
+        one = client.get("/recommend", params={"user": "u1", "n": 30, "keep_seen": True} | asked).json()
+        many = client.post("/recommend", json={"users": ["u1", "u3"], "n": 30, "keep_seen": True} | asked).json()
+        unseen = client.get("/recommend", params={"user": "u1"} | asked).json()
+        newcomer = client.post("/recommend_for", json=new | asked).json()
+    seen = set(PAIRS[PAIRS[:, 0] == "u1", 1])
+    assert one["user"]["id"] == "u1"
+    assert {entry["id"] for entry in one["items"]} == set(range(15))
+    assert {entry["id"] for entry in unseen["items"]} == set(range(15)) - seen
+    assert [result["user"]["id"] for result in many["results"]] == ["u1", "u3"]
+    assert len(newcomer["items"]) == 4
+    assert not {2, 3} & {entry["id"] for entry in newcomer["items"]}
+    if strategy != "thompson":
+        best = drawn.recommend("u1", 15, keep_seen=True, strategy=strategy or "mean")
+        for answer in (one, many["results"][0]):
+            np.testing.assert_allclose([entry["score"] for entry in answer["items"]], best.scores, rtol=1e-5)
+        best = drawn.recommend_for([2, 3], [5, 1], 4, strategy=strategy or "mean")
+        assert [entry["id"] for entry in newcomer["items"]] == best.ids.tolist()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/recommend", {"users": ["u1"], "strategy": "best"}, "strategy"),
+        ("/recommend", {"users": ["u1"], "diversity": 0.5}, "diversity"),
+        ("/recommend", {"users": ["u1"], "exclude": [2]}, "exclude"),
+        ("/recommend_for", {"items": [2]}, "ratings"),
+        ("/recommend_for", {"items": [2], "ratings": [5], "how": "average"}, "how"),
+        ("/recommend_for", {"items": [2], "ratings": [5], "weights": [1]}, "weights"),
+    ],
+)
+def test_what_lists_of_draws_do_not_know_is_refused(drawn, tmp_path, path, body, field):
+    with served(drawn, tmp_path) as client:
+        answer = client.post(path, json=body)
+    assert answer.status_code == 422
+    assert answer.json()["field"] == field
+
+
+def test_a_model_without_draws_refuses_a_strategy(tmp_path):
+    model = PLQMF(rank=2, random_state=0, n_threads=1).fit(PAIRS, Y)
+    with served(model, tmp_path) as client:
+        answers = [
+            client.get("/recommend", params={"user": "u1", "strategy": "upper"}),
+            client.post("/recommend", json={"users": ["u1"], "strategy": "mean"}),
+            client.post("/recommend_for", json={"items": [2], "ratings": [5], "strategy": "upper"}),
+        ]
+    assert [(answer.status_code, answer.json()["field"]) for answer in answers] == [(422, "strategy")] * 3

@@ -102,15 +102,26 @@ def test_completion_prefers_beginnings_and_forgives_errors(client: TestClient) -
 
 
 def test_the_map_has_places_for_items_and_people(client: TestClient) -> None:
+    client.app.state.store.current.ranking.places.wait()
     whole = client.get("/map", params={"n": 5000}).json()
     assert whole["total"] == len(whole["points"])
-    assert 0 < whole["explained"] <= 1
+    assert whole["method"] == "t-SNE"
+    assert {group["id"] for group in whole["groups"]} < {point["id"] for point in whole["points"]}
     assert max(abs(point[axis]) for point in whole["points"] for axis in "xy") == pytest.approx(1, abs=1e-3)
     placed = client.post("/map", json={"items": ["Python"], "show": ["SQL"], "users": [USER]}).json()
     assert len(placed["position"]) == 2
     by_id = {point["id"]: point for point in whole["points"]}
     assert placed["items"] == [by_id["SQL"]]
     assert ids(placed["users"]) == [USER]
+
+
+def test_two_profiles_side_by_side(client: TestClient) -> None:
+    found = client.post("/compare", json={"to": "Data analyst", "user": USER}).json()
+    assert found["to"]["label"] == "Data analyst"
+    assert found["lacking"][0]["gain"] >= found["lacking"][-1]["gain"]
+    unknown = client.post("/compare", json={"to": "Data analist", "items": ["Python"]})
+    assert unknown.status_code == 404
+    assert "Data analyst" in unknown.json()["suggestions"]
 
 
 def test_ids_that_are_numbers_and_labels_that_are_not(tmp_path) -> None:

@@ -188,10 +188,10 @@ def test_an_ensemble_without_instances_still_fuses(messages: tuple[TestClient, C
             return {}
 
     client.app.state.store.replace(Fuser())
-    assert client.get("/model").json()["answers"] == ["/fuse"]
+    assert client.get("/model").json()["answers"] == ["/fuse", "/table"]
     rows = [[0.9, 0.8, 0.7, 0.2, None, 0.6]]
     assert client.post("/fuse", json={"predictions": rows}).status_code == 200
-    assert client.get("/instances").json()["error"] == "a Fuser does not answer /instances; it answers /fuse"
+    assert client.get("/instances").json()["error"] == "a Fuser does not answer /instances; it answers /fuse, /table"
 
 
 def test_an_average_serves_its_instances_by_name(tmp_path: Path) -> None:
