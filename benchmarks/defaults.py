@@ -1,14 +1,13 @@
 """Every default against what a user would compare it with first.
 
-`python benchmarks/defaults.py [ratings | stars | few | wals]`; `ratings large` goes on to a million ratings.
+`python benchmarks/defaults.py [ratings | stars | few]`; `ratings large` goes on to a million ratings.
 
 ratings : PLQMF() under several losses against the best constant and mean + damped biases, by the loss itself.
 stars : PLQMF() under losses that suit whole stars, on MovieTweetings: RMSE, MAE, coverage of intervals; seeds 0 to 4.
 few : a quantile of few ratings, on more splits.
-wals : WALS() and settings around it against cosine item neighbours, NDCG@10, up to five cells of each row held out.
 
-The splits are those on which the rules of `models/rating_penalty.py` and `models/strength.py` were chosen; other
-splits are used to report them (docs/benchmarks.md).
+The splits are those on which the rules of `models/rating_penalty.py` were chosen; other splits are used to report them
+(docs/benchmarks.md). `benchmarks/wals_rules.py` is about the rules of WALS.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse as sp
 
 import halfstep as hs
 from halfstep.core.losses.constant import best_constant
@@ -36,7 +34,6 @@ SIZES = (
     *((2_000, 1_000, 30_000), (943, 1_682, 100_000), (6_040, 3_706, 1_000_000)),
 )
 SCALED = (3_000, 20_000)
-SETTINGS = (("count", 0.03, 0.01), ("count", 0.1, 0.03), (1.0, 0.003, 0.01), (1.0, 0.01, 0.02), (1.0, 0.03, 0.02))
 
 
 def tweetings() -> np.ndarray:
@@ -149,52 +146,6 @@ def few() -> None:
             print(f"{outliers:.0%} outliers, {scale}: {np.mean(found):.3f}", flush=True)
 
 
-def matrices() -> Iterator[tuple[str, sp.csr_array]]:
-    yield "sample skills", hs.datasets.load_sample_skills().matrix
-    if DATA.is_dir():
-        yield "O*NET activities", hs.datasets.load_onet(DATA / "onet-29.2", "activities").matrix
-        yield "O*NET technology", hs.datasets.load_onet(DATA / "onet-29.2", "technology").matrix
-        table = tweetings()
-        table = table[table[:, 2] >= 7]
-        u, i = (np.unique(table[:, k], return_inverse=True)[1] for k in (0, 1))
-        yield "MovieTweetings, 7 and above", sp.csr_array((np.ones(len(u), np.float32), (u, i)))
-        esco = sp.csr_array(hs.datasets.load_esco(DATA / "esco-1.1.1").matrix)
-        part = esco[np.sort(np.random.default_rng(0).permutation(esco.shape[0])[: esco.shape[0] // 10])]
-        yield "ESCO, a tenth", part[:, np.asarray(part.sum(axis=0)).ravel() > 0]
-        yield "ESCO", esco
-
-
-def split(cells: sp.csr_array, seed: int) -> tuple[sp.csr_array, sp.csr_array, np.ndarray]:
-    """Cells to learn from, cells to find, and the rows that are asked about."""
-    rng, hide = np.random.default_rng(seed), np.zeros(cells.nnz, bool)
-    for start, stop in zip(cells.indptr[:-1], cells.indptr[1:], strict=True):
-        hide[rng.choice(np.arange(start, stop), min(5, (stop - start) // 3), replace=False)] = True
-    places = cells.tocoo()
-    seen, hidden = (
-        sp.csr_array((np.ones(mask.sum(), np.float32), (places.row[mask], places.col[mask])), shape=cells.shape)
-        for mask in (~hide, hide)
-    )
-    rows = np.flatnonzero(np.diff(hidden.indptr))
-    return seen, hidden, np.sort(rng.permutation(rows)[:700])
-
-
-def wals() -> None:
-    heads = [f"{scaling}, reg {reg:g}, background {background:g}" for scaling, reg, background in SETTINGS]
-    print("| NDCG@10 | item neighbours | `WALS()` | " + " | ".join(heads) + " |")
-    print("| --- |" + " --- |" * (len(heads) + 2))
-    for name, cells in matrices():
-        seen, hidden, rows = split(sp.csr_array(cells), 101)
-        models = [hs.baselines.ItemKNN(), hs.WALS(random_state=0)]
-        rank = min(128, min(seen.shape) // 2)
-        models += [hs.WALS(rank, background, reg, scaling, random_state=0) for scaling, reg, background in SETTINGS]
-        scores = [
-            float(np.mean(hs.metrics.ndcg_at_k(model.fit(seen).rank_items(seen[rows], 10, rows), hidden[rows], 10)))
-            for model in models
-        ]
-        size = f"{seen.shape[0]:,} x {seen.shape[1]:,}"
-        print(f"| {name}, {size} | " + " | ".join(f"{s:.3f}" for s in scores) + " |", flush=True)
-
-
 if __name__ == "__main__":
     warnings.simplefilter("ignore", UnknownIdWarning)
     asked = sys.argv[1:]
@@ -204,5 +155,3 @@ if __name__ == "__main__":
         stars()
     if not asked or asked[0] == "few":
         few()
-    if not asked or asked[0] == "wals":
-        wals()

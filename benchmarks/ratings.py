@@ -2,6 +2,7 @@
 
     python benchmarks/ratings.py tweets [seed ...]      MovieTweetings 100K, random 90/10; HALFSTEP_DATA is the folder
     python benchmarks/ratings.py generated small|large  943 x 1,682 with 100,000 cells, 6,040 x 3,706 with 1,000,000
+    python benchmarks/ratings.py worlds [kind ...]      100,000 ratings of a more lifelike kind (rating_worlds.py)
     python benchmarks/ratings.py sweep                  a drawn sweep against a solved one, rank 32, same threads
 
 Seconds are those on the wall, then of the processors, which other work on the machine disturbs less. MyFM and Surprise
@@ -30,6 +31,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
 from _machine import describe, table
+from rating_worlds import KINDS, world
 
 from halfstep import PLQMF, BayesMF, baselines, datasets
 
@@ -148,6 +150,7 @@ def rivals(data: Split, seed: int, sweeps: int | None) -> dict[str, Callable[[Sp
         "PLQMF huber": ours(PLQMF(loss="huber", random_state=seed)),
         "BayesMF": ours(drawn),
         "BayesMF student": ours(BayesMF(likelihood="student", n_threads=2, **given)),
+        "BayesMF ordinal": ours(BayesMF(likelihood="ordinal", n_threads=2, **given)),
     }
     if importlib.util.find_spec("myfm"):
         kept = drawn.n_sweeps - int(drawn.burn_in * drawn.n_sweeps)
@@ -219,7 +222,7 @@ def sweep(rank: int = 32, sweeps: int = 8) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("section", choices=["tweets", "generated", "sweep"])
+    parser.add_argument("section", choices=["tweets", "generated", "worlds", "sweep"])
     parser.add_argument("which", nargs="*")
     parser.add_argument("--sweeps", type=int)
     parser.add_argument("--only", nargs="*", default=[])
@@ -231,6 +234,11 @@ def main() -> None:
     if arguments.section == "tweets":
         seeds = [int(seed) for seed in arguments.which] or [0, 1, 2, 3, 4]
         return compare(*tweets(), seeds, arguments.sweeps, arguments.only)
+    if arguments.section == "worlds":
+        for kind in arguments.which or KINDS:
+            print(f"\n{kind}\n")
+            compare(*world(kind, *SIZES["small"], 0), [0], arguments.sweeps, arguments.only)
+        return None
     for size in arguments.which or ["small", "large"]:
         print(f"\n{size}: {SIZES[size]}\n")
         compare(*generated(size), [0], arguments.sweeps, arguments.only)

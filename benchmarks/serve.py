@@ -2,6 +2,7 @@
 
     python benchmarks/serve.py                       10 seconds at 16 connections
     python benchmarks/serve.py --seconds 600 --soak  memory of the server every 10 seconds
+    python benchmarks/serve.py --slow 1000 --connections 4 --pace 50   beside clients that never end a request
 
 The server is a process of its own, started by `halfstep.apps.serve.run` with all its defaults; this process is the load
 generator. Both are on loopback and share the machine's cores. Every answer is checked: status 200 and ten items.
@@ -40,8 +41,10 @@ def make_model(path: Path, users: int, items: int, rank: int) -> None:
     hs.WALS(rank=rank, max_iter=1, random_state=0).fit(weights).save(path)
 
 
-async def client(port: int, users: int, until: float, seed: int, out: list[float], errors: list[str]) -> None:
-    """One connection: asks, waits for the whole answer, asks again."""
+async def client(
+    port: int, users: int, until: float, seed: int, out: list[float], errors: list[str], pace: float = 0.0
+) -> None:
+    """One connection: asks, waits for the whole answer, asks again, at most `pace` times a second (0: at once)."""
     rng = np.random.default_rng(seed)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     while time.perf_counter() < until and len(out) < MAX_REQUESTS:
@@ -54,7 +57,30 @@ async def client(port: int, users: int, until: float, seed: int, out: list[float
         out.append(time.perf_counter() - started)
         if not head.startswith(b"HTTP/1.1 200") or body.count(b'"score"') != 10:
             errors.append((head.split(b"\r\n")[0] + b" " + body[:200]).decode())
+        if pace:
+            await asyncio.sleep(1 / pace)
     writer.close()
+
+
+async def slow_client(port: int, until: float, seed: int) -> None:
+    """A byte of a header, or of a body, every few seconds; whenever it is sent away it comes back."""
+    rng = np.random.default_rng(seed)
+    heads = (b"GET /recommend?user=1 HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ", b"")
+    body = b"POST /recommend HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n"
+    while time.perf_counter() < until:
+        await asyncio.sleep(float(rng.random()))
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write((*heads, body)[seed % 3])
+            for _ in range(20):
+                await asyncio.sleep(min(5 * float(rng.random()), max(until - time.perf_counter(), 0.0)))
+                writer.write(b"x" if seed % 3 != 1 else b"")
+                await writer.drain()
+                if writer.transport.is_closing() or time.perf_counter() >= until:
+                    break
+            writer.close()
+        except OSError:
+            continue
 
 
 def resident(pid: int) -> float:
@@ -84,7 +110,10 @@ async def load(port: int, pid: int, options: argparse.Namespace) -> dict[str, ob
     used = cpu_seconds(pid)
     started = time.perf_counter()
     until = started + options.seconds
-    clients = [client(port, options.users, until, 1000 + k, times, errors) for k in range(options.connections)]
+    clients = [
+        client(port, options.users, until, 1000 + k, times, errors, options.pace) for k in range(options.connections)
+    ]
+    clients += [slow_client(port, until, k) for k in range(options.slow)]
     await asyncio.gather(watch(pid, until, memory, 10.0 if options.soak else options.seconds), *clients)
     seconds = time.perf_counter() - started
     ms = 1000 * np.array(times)
@@ -111,10 +140,12 @@ def main() -> int:
     parser.add_argument("--rank", type=int, default=64)
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--slow", type=int, default=0, help="clients that never end a request, at most 2000")
+    parser.add_argument("--pace", type=float, default=0.0, help="requests a second of a connection; 0: without a pause")
     parser.add_argument("--seconds", type=float, default=10.0, help="at most 3600")
     parser.add_argument("--soak", action="store_true", help="look at memory every 10 seconds")
     options = parser.parse_args()
-    options.seconds = min(options.seconds, 3600.0)
+    options.seconds, options.slow = min(options.seconds, 3600.0), min(options.slow, 2000)
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "model.safetensors"
         make_model(model, options.users, options.items, options.rank)

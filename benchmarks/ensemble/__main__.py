@@ -1,4 +1,4 @@
-"""`python benchmarks/ensemble [pools | research | estimators | shift | single | classes] ...`; each has --help."""
+"""`python benchmarks/ensemble [pools | research | estimators | shift | single | classes | coverage]`; see --help."""
 
 import importlib
 import sys
@@ -14,6 +14,7 @@ MODULES = {
     "shift": "shift",
     "single": "single",
     "classes": "class_run",
+    "coverage": "coverage",
 }
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 from ensemble.class_data import ClassCase
 from halfstep.core.softmax import fit_softmax, softmax_loss
 from halfstep.ensemble.family.classes.cells import ClassCells
-from halfstep.ensemble.family.classes.confusion import VoteModel, VoteTable
+from halfstep.ensemble.family.confusion import VoteModel, VoteTable
 from halfstep.ensemble.inputs import deal_folds
 
 Floats = NDArray[np.float64]

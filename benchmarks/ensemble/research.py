@@ -29,6 +29,7 @@ from ensemble.run import Grid, collect
 from ensemble.stats import compare, text_table
 from halfstep import CFEnsemble, CFEnsembleCV, baselines
 from halfstep.core.blas import blas_threads
+from halfstep.ensemble.family.beside import Beside
 from halfstep.ensemble.family.fitting import fit_family
 from halfstep.ensemble.family.members import Member, Scene
 from halfstep.ensemble.family.roster import make_members
@@ -57,8 +58,9 @@ class Without:
             self.model.fitted_ = fit_family(settings, *read_named(P, y), P.shape[1], self._roster)
         return self
 
-    def _roster(self, views: Sequence[View], labels: int) -> list[Member]:
-        return [member for member in make_members(views, labels) if not any(p in member.name for p in self.left_out)]
+    def _roster(self, views: Sequence[View], labels: int, beside: Beside) -> list[Member]:
+        members = make_members(views, labels, beside)
+        return [member for member in members if not any(p in member.name for p in self.left_out)]
 
     def predict_proba(self) -> Floats:
         return self.model.predict_proba()

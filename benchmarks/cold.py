@@ -1,0 +1,243 @@
+"""Cold start: `python benchmarks/cold.py [rankings | warm] [--data NAME ...] [--models NAME ...] [--seeds N]`.
+
+rankings : NDCG@20 of occupations, skills and films of which nothing but features is known: baselines, cmfrec, WALS.
+warm : NDCG@20 of five cells held out of each longer row, WALS untouched, with features and without.
+
+Every model is tuned with the same budget, BUDGET settings, on rows held out of the training rows in the same way; the
+best is fitted again on all of these and judged on rows that chose nothing. Seconds are those of that last fit and rank.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "2")
+
+import numpy as np
+import scipy.sparse as sp
+
+import halfstep as hs
+from halfstep.baselines import FactorRidge, FeatureKNN, FeatureRidge, GroupPopularity, Popularity
+from halfstep.data.features import Features
+from halfstep.data.ids import Index
+from halfstep.judge import Split, cold_items, cold_users, leave_k_out
+from halfstep.judge.features import FeaturesOf
+from halfstep.metrics import ndcg_at_k
+
+DATA = Path(os.environ.get("HALFSTEP_DATA", "../shared/data"))
+BUDGET, DEPTH, SHARE = 8, 20, 0.2
+SPLITS: dict[str, Callable[..., Split]] = {"users": cold_users, "items": cold_items}
+
+
+class Task(NamedTuple):
+    """Who has what, what is known of the side that is cold, and which side that is."""
+
+    name: str
+    matrix: Any
+    features: Features
+    cold: str
+    beside: Features | None = None  # of the other side, for models that can use both
+
+    def known(self) -> FeaturesOf:
+        own, other = self.features, self.beside
+        return FeaturesOf(own, other) if self.cold == "users" else FeaturesOf(other, own)
+
+
+class Collective:
+    """cmfrec's collective model: interactions and features factorised together, new rows from their features."""
+
+    def __init__(self, k: int, reg: float, side: float, alpha: float) -> None:
+        self.k, self.reg, self.side, self.alpha = k, reg, side, alpha
+
+    def fit(self, matrix: Any, user_features: Any = None, item_features: Any = None) -> Collective:
+        from cmfrec import CMF_implicit
+
+        self.turned = user_features is None  # new items are new users of the matrix turned
+        own, other, cells = (item_features, None, matrix.T) if self.turned else (user_features, item_features, matrix)
+        self.model = CMF_implicit(
+            k=self.k,
+            lambda_=self.reg,
+            alpha=self.alpha,
+            w_user=self.side,
+            w_item=self.side,
+            NA_as_zero_user=True,
+            NA_as_zero_item=True,
+            nthreads=2,
+            verbose=False,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            told = {name: sp.coo_matrix(each.matrix) for name, each in (("U", own), ("I", other)) if each is not None}
+            self.model.fit(sp.coo_matrix(cells, dtype=np.float64), **told)
+        return self
+
+    def rank_new(
+        self, seen: Any, n: int, rows: Any = None, *, user_features: Any = None, item_features: Any = None
+    ) -> Any:
+        known = sp.csr_array((item_features if self.turned else user_features).matrix)
+        each = [known[[row]] for row in range(known.shape[0])]
+        new = np.array([self.model.factors_cold(U_col=row.indices, U_val=row.data) for row in each])
+        scores = new @ self.model.B_.T
+        return best(scores[:, rows].T if self.turned else scores, n)
+
+
+def best(scores: Any, n: int) -> Any:
+    places = np.argpartition(-scores, n, axis=1)[:, :n]
+    order = np.argsort(-np.take_along_axis(scores, places, axis=1), axis=1)
+    return np.take_along_axis(places, order, axis=1).astype(np.int32)
+
+
+def in_order(features: Features, ids: Any, side: str) -> Features:
+    """Rows as they are in the matrix; splits have no ids."""
+    return Features(features.aligned(Index(ids, side)), features.names, None, features.blocks)
+
+
+def tasks() -> Iterator[tuple[str, Callable[[], Task]]]:
+    """By name, read when asked for."""
+
+    def esco(**options: Any) -> Task:
+        data = hs.datasets.load_esco(DATA / "esco-1.1.1")
+        known = in_order(data.user_features(**options), data.user_ids, "user")
+        skills = None if options else in_order(data.item_features(text=["title", "altLabels"]), data.item_ids, "item")
+        return Task("ESCO occupations", data.matrix, known, "users", skills)
+
+    def esco_skills() -> Task:
+        data = hs.datasets.load_esco(DATA / "esco-1.1.1")
+        return Task("ESCO skills", data.matrix, in_order(data.item_features(), data.item_ids, "item"), "items")
+
+    def onet() -> Task:
+        data = hs.datasets.load_onet(DATA / "onet-29.2")
+        return Task("O*NET occupations", data.matrix, in_order(data.user_features(), data.user_ids, "user"), "users")
+
+    def films() -> Task:
+        data = hs.datasets.load_movielens(DATA / "movietweetings-100k")
+        liked = sp.csr_array(data.matrix)
+        liked.data = (liked.data >= 7).astype(np.float32)
+        liked.eliminate_zeros()
+        return Task("MovieTweetings films", liked, in_order(data.item_features(), data.item_ids, "item"), "items")
+
+    names = ["title", "altLabels"]
+    yield "esco-names", lambda: esco(columns=[], text=names)._replace(name="ESCO occupations, names")
+    yield "esco-groups", lambda: esco(text=names)._replace(name="ESCO occupations, names and groups")
+    yield "esco", lambda: esco()._replace(name="ESCO occupations, all")
+    yield "onet", onet
+    yield "films", films
+    yield "skills", esco_skills
+
+
+def models() -> dict[str, list[Any]]:
+    """BUDGET settings of each."""
+    few = {"max_iter": 4, "random_state": 0}
+    ours = [
+        *(hs.WALS(512, 0.1, 0.002, feature_reg=held, **few) for held in (0.1, 0.3)),
+        *(hs.WALS(512, 0.05, 0.002, feature_reg=held, **few) for held in (0.1, 1.0)),
+        *(hs.WALS(128, 0.005, feature_reg=held, **few) for held in (3.0, 30.0)),
+        *(hs.WALS(128, feature_reg=held, random_state=0) for held in (1.0, 100.0)),
+    ]
+    return {
+        "Popularity": [Popularity()],
+        "GroupPopularity": [GroupPopularity(least, shrink) for least in (2, 5, 10, 20) for shrink in (1.0, 5.0)],
+        "FeatureKNN": [FeatureKNN(k) for k in (3, 5, 10, 20, 40, 80, 160, 320)],
+        "FeatureRidge": [FeatureRidge(reg) for reg in (0.3, 1.0, 2.0, 5.0, 20.0, 100.0, 500.0, 2500.0)],
+        "FactorRidge": [
+            FactorRidge(reg, hs.WALS(rank, random_state=0)) for rank in (128, 256) for reg in (0.3, 1.0, 3.0, 10.0)
+        ],
+        "cmfrec": [Collective(64, *each) for each in product((10.0, 1.0), (0.05, 0.5), (1.0, 10.0))],
+        "WALS": ours,
+    }
+
+
+def judged(model: Any, split: Split, known: FeaturesOf) -> tuple[Any, float]:
+    """NDCG of each that is ranked for, and seconds."""
+    begun = time.perf_counter()
+    if hasattr(model, "rank_new"):
+        ranked = model.fit(split.train, **known.to_fit(split)).rank_new(
+            split.seen, DEPTH, rows=split.rows, **known.to_rank(split)
+        )
+    else:
+        ranked = model.fit(split.train).rank_items(split.seen, DEPTH, rows=split.rows)
+    return ndcg_at_k(ranked, split.relevant, DEPTH), time.perf_counter() - begun
+
+
+def inner(task: Task, split: Split, seed: int) -> tuple[Split, FeaturesOf]:
+    """A split of what trains, made like the one that judges."""
+    rows = task.features.take(split.trained) if split.items is None else task.features.without(split.items)
+    chosen = task._replace(matrix=split.train, features=rows)
+    return SPLITS[task.cold](chosen.matrix, SHARE, random_state=1000 + seed), chosen.known()
+
+
+def rankings(wanted: list[str], kinds: list[str], seeds: int, budget: int) -> None:
+    print("| data | model | NDCG@20 | standard error | chosen | seconds |\n| --- | --- | --- | --- | --- | --- |")
+    for key, read in tasks():
+        if wanted and key not in wanted:
+            continue
+        task = read()
+        for name, every in models().items():
+            settings = every[:budget]
+            if (kinds and name not in kinds) or (task.cold == "items" and name == "Popularity"):
+                continue
+            found: list[tuple[float, float, float]] = []
+            for seed in range(seeds):
+                split = SPLITS[task.cold](task.matrix, SHARE, random_state=seed)
+                small, known = inner(task, split, seed)
+                tried = [judged(model, small, known)[0].mean() for model in settings] if len(settings) > 1 else [0.0]
+                model = settings[int(np.argmax(tried))]
+                values, seconds = judged(model, split, task.known())
+                found.append((values.mean(), values.std() / np.sqrt(len(values)), seconds))
+            mean, error, seconds = np.mean(found, axis=0)
+            shown = " ".join(f"{model!r}".split()) if hasattr(model, "get_params") else str(vars_of(model))
+            print(f"| {task.name} | {name} | {mean:.4f} | {error:.4f} | {shown} | {seconds:.1f} |", flush=True)
+
+
+def warm(wanted: list[str], seeds: int) -> None:
+    print("| data | without features | with | difference | standard error |\n| --- | --- | --- | --- | --- |")
+    for key, read in tasks():
+        if wanted and key not in wanted:
+            continue
+        task = read()
+        found = []
+        for seed in range(seeds):
+            split = leave_k_out(task.matrix, 5, random_state=seed)
+            told = task.known().to_fit(split)
+            ranked = [
+                hs.WALS(random_state=0).fit(split.train, **given).rank_items(split.seen, DEPTH, rows=split.rows)
+                for given in ({}, told)
+            ]
+            found.append([ndcg_at_k(each, split.relevant, DEPTH) for each in ranked])
+        plain, known = (np.concatenate([values[place] for values in found]) for place in (0, 1))
+        gain = known - plain
+        error = gain.std() / np.sqrt(len(gain))
+        print(
+            f"| {task.name} | {plain.mean():.4f} | {known.mean():.4f} | {gain.mean():+.4f} | {error:.4f} |", flush=True
+        )
+
+
+def vars_of(model: Collective) -> str:
+    return f"k={model.k}, lambda={model.reg:g}, w_user={model.side:g}, alpha={model.alpha:g}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="?", default="rankings", choices=["rankings", "warm"])
+    parser.add_argument("--data", nargs="*", default=[])
+    parser.add_argument("--models", nargs="*", default=[])
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--budget", type=int, default=BUDGET, help="settings tried of each model")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if given.what == "warm":
+        warm(given.data, given.seeds)
+    else:
+        rankings(given.data, given.models, given.seeds, given.budget)
+
+
+if __name__ == "__main__":
+    main()
