@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 SOURCES := $(wildcard cpp/*) CMakeLists.txt pyproject.toml
 DATA ?= ../shared/data
+LOCKED := cli report serve tune frames test dev
 
-.PHONY: help demo test test-heavy test-browser test-spark bench lint format clean
+.PHONY: help demo test test-heavy test-browser test-spark bench pictures docs wheel wheel-test lint format lock locked audit sbom clean fuzz fuzz-quick sanitize torture kills coverage mutants
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -70,6 +71,57 @@ test-browser: $(VENV)/.browser  ## the explorer in a real browser, against real 
 test-spark: $(VENV)/.spark   ## set up Java and Spark, then the tests on a local session and a standalone cluster
 	@$(BIN)/python -m pytest -m spark tests/spark
 
+pictures: $(VENV)/.core   ## run the examples, and keep their pictures in docs/pictures
+	@mkdir -p docs/pictures
+	@for script in examples/*.py; do (cd docs/pictures && ../../$(BIN)/python ../../$$script >/dev/null) || exit 1; done
+
+$(VENV)/.docs: $(VENV)/.core
+	@echo "== the builder of the docs"
+	@$(PIP) install $$($(BIN)/python tools/extras.py docs)
+	@touch $@
+
+docs: $(VENV)/.docs     ## the docs as a site, in build/site; a warning is an error, and nothing is fetched
+	@$(BIN)/python tools/docs.py
+
+$(VENV)/.wheel: $(VENV)/.build-tools
+	@echo "== wheel builders"
+	@$(PIP) install $$($(BIN)/python tools/extras.py wheel)
+	@touch $@
+
+wheel: $(VENV)/.wheel   ## the source distribution, and from its contents alone a wheel for this machine, in dist/
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/wheel.py build
+
+wheel-test: $(VENV)/.build-tools   ## that wheel where there is no compiler: from an empty folder to a served model, then its tests
+	@ls dist/*.whl >/dev/null 2>&1 || $(MAKE) wheel
+	@$(BIN)/python tools/wheel.py try $(TESTS)
+
+$(VENV)/.faults: $(VENV)/.test
+	@echo "== Clarabel, coverage and, where it installs, atheris"
+	@$(PIP) install $$($(BIN)/python tools/extras.py faults)
+	@$(PIP) install atheris 2>/dev/null || echo "atheris does not install here; hypothesis goes on alone"
+	@touch $@
+
+fuzz: $(VENV)/.faults   ## ten minutes of mutated model files, CSV, npz, JSON bodies and calls of the core; finds are kept
+	@$(BIN)/python tests/faults/fuzz.py --seconds 600
+
+fuzz-quick: $(VENV)/.test   ## at most two minutes of the same, always the same inputs, as CI runs it
+	@$(BIN)/python tests/faults/fuzz.py --seconds 120 --seed 1 --most 3000
+
+torture: $(VENV)/.faults    ## 20,000 random rows against Clarabel and SciPy
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/faults/torture.py --rows 20000
+
+kills: $(VENV)/.test    ## 50 kills of each estimator at random moments, and what resumed fits come to
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/faults/kills.py --kills 50
+
+sanitize: $(VENV)/.test     ## the core under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer, each with its tests
+	@$(BIN)/python tests/faults/sanitize.py
+
+coverage: $(VENV)/.faults   ## lines of the library that the tests of make test reach
+	@HALFSTEP_DATA="$${HALFSTEP_DATA:-$(DATA)}" $(BIN)/python -m pytest -n 2 -m "not spark and not browser and not heavy" --cov=halfstep --cov-report=term tests
+
+mutants: $(VENV)/.test  ## small changes to losses, weights, loop and metrics, one at a time, and whether tests notice
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/faults/mutants.py --seed 1
+
 lint: $(VENV)/.dev      ## ruff, mypy strict, the layers, the stub of the core, clang-format
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -85,5 +137,24 @@ format: $(VENV)/.dev    ## rewrite in place
 	@$(BIN)/python tools/stub.py
 	@$(BIN)/python tools/map.py
 
+$(VENV)/.audit: $(BIN)/python
+	@echo "== uv, pip-audit, CycloneDX"
+	@$(PIP) install $$($(BIN)/python tools/extras.py audit)
+	@touch $@
+
+lock: $(VENV)/.audit    ## requirements.lock: what development and CI install, pinned, with hashes
+	@$(BIN)/uv pip compile pyproject.toml $(LOCKED:%=--extra %) --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-annotate --quiet --output-file requirements.lock
+
+locked: $(BIN)/python   ## install exactly what requirements.lock says; the other targets then find it there
+	@$(PIP) install --require-hashes -r requirements.lock
+
+audit: $(VENV)/.audit   ## are there known vulnerabilities in what is locked
+	@$(BIN)/pip-audit -r requirements.lock --disable-pip --require-hashes --strict
+
+sbom: $(VENV)/.audit    ## build/sbom.json: what is locked, as CycloneDX
+	@mkdir -p build
+	@$(BIN)/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --output-file build/sbom.json
+
 clean:                  ## forget everything that was built
-	rm -rf $(VENV) build .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build dist site .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
