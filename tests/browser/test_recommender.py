@@ -247,11 +247,27 @@ def test_a_key_is_asked_for_and_remembered(locked: str, open_page: Callable[...,
     page = open_page(locked, allow="401")
     page.get_by_label("Key").fill("wrong")
     page.get_by_role("button", name="Open").click()
-    page.get_by_role("heading", name="This server asks for a key").wait_for()
+    page.get_by_text("That key was not accepted").wait_for()
     page.get_by_label("Key").fill("open sesame")
     page.get_by_role("button", name="Open").click()
     page.get_by_role("combobox", name="Your skills").wait_for()
     page.reload()
+    page.get_by_role("combobox", name="Your skills").wait_for()
+
+
+def test_a_late_refusal_of_a_key_leaves_what_is_being_typed(locked: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(locked, allow="401")
+    held: list[Any] = []
+    page.route("**/model", lambda route: held.append(route), times=1)
+    page.get_by_label("Key").fill("wrong")
+    with page.expect_request("**/model"):
+        page.get_by_role("button", name="Open").click()
+    page.get_by_label("Key").fill("open sesame")
+    assert page.get_by_role("button", name="Open").is_disabled()
+    held[0].continue_()
+    page.get_by_text("That key was not accepted").wait_for()
+    assert page.get_by_label("Key").input_value() == "open sesame"
+    page.get_by_role("button", name="Open").click()
     page.get_by_role("combobox", name="Your skills").wait_for()
 
 

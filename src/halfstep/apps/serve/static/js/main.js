@@ -16,21 +16,26 @@ function describe(model) {
   return `${model.kind} · ${number(sizes.instances)} instances × ${number(sizes.classifiers)} classifiers`;
 }
 
+/** One form, however often it is asked: an answer that is late replaces no field somebody is typing in. */
 function askForKey(message) {
   const input = h("input", { type: "password", id: "key", autocomplete: "off" });
-  const form = h(
-    "form",
-    { class: "card", onsubmit: (event) => (event.preventDefault(), setKey(input.value), start()) },
-    h("h1", {}, "This server asks for a key"),
-    h("p", { class: "hint" }, message),
-    h("div", { class: "field" }, h("label", { htmlFor: "key" }, "Key"), input),
-    h("button", { type: "submit", class: "primary" }, "Open"),
-  );
-  main.replaceChildren(form);
+  const hint = h("p", { class: "hint", role: "status" }, message);
+  const button = h("button", { type: "submit", class: "primary" }, "Open");
+  const submit = async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    setKey(input.value);
+    await start((refusal) => {
+      hint.textContent = `That key was not accepted: ${refusal}`;
+      button.disabled = false;
+    });
+  };
+  const field = h("div", { class: "field" }, h("label", { htmlFor: "key" }, "Key"), input);
+  main.replaceChildren(h("form", { class: "card", onsubmit: submit }, h("h1", {}, "This server asks for a key"), hint, field, button));
   input.focus();
 }
 
-async function start() {
+async function start(refused = askForKey) {
   try {
     const model = await get("/model");
     document.getElementById("model-line").textContent = describe(model);
@@ -38,7 +43,7 @@ async function start() {
     const { mount } = await import(views[Object.keys(views).find((path) => model.answers.includes(path))]);
     await mount(main, model);
   } catch (error) {
-    if (error instanceof ApiError && error.status === 401) return askForKey(error.message);
+    if (error instanceof ApiError && error.status === 401) return refused(error.message);
     document.getElementById("model-line").textContent = "";
     main.replaceChildren(h("p", { class: "card error" }, `The model could not be shown: ${error.message}`));
     if (!(error instanceof ApiError)) throw error;
