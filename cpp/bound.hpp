@@ -14,6 +14,7 @@ using Report = nb::typed<nb::dict, nb::str, double>;
 inline Report report(const Sums& sums) {
   nb::dict out;
   out["data"] = sums.data, out["squares"] = sums.squares, out["scores"] = sums.scores;
+  out["shaken"] = sums.shaken;
   out["change"] = sums.change, out["size"] = sums.size, out["gap"] = sums.gap, out["steps"] = sums.steps;
   out["failed"] = sums.failed, out["stalled"] = sums.stalled, out["repaired"] = sums.repaired;
   return Report(out);

@@ -153,16 +153,19 @@ struct Lanes {
   // Adds what the n cells read cost. Needs the own side turned.
   void add_cost(int count, int n, Sums& total) {
     product(Put::set, n, count, h.d, room.columns, 1, panel, room.own, group, room.scores, group);
-    Vec<T> data = {}, squares = {}, scores = {};
+    Vec<T> data = {}, squares = {}, scores = {}, shaken = {};
     for (int v = 0; v < count; v += w)
       for (int c = 0; c < n; ++c) {
         const int at = c * group + v;
         const Vec<T> t = load(targets.at + c * targets.step + v), z = t == t ? load(room.scores + at) : Vec<T>{};
         const Vec<T> gap = t == t ? t - z : Vec<T>{};
-        data += load(room.weights + at) * gap * gap, squares += gap * gap, scores += z * z;
+        const Vec<T> weighed = load(room.weights + at) * gap, moved = weighed * z;
+        data += weighed * gap, squares += gap * gap, scores += z * z, shaken += moved < 0 ? -moved : moved;
       }
-    for (int lane = 0; lane < w; ++lane)
+    for (int lane = 0; lane < w; ++lane) {
       total.data += data[lane], total.squares += squares[lane], total.scores += scores[lane];
+      total.shaken += 2 * std::numeric_limits<T>::epsilon() * shaken[lane];
+    }
   }
   void evaluate(int64_t first, int64_t last, int64_t k0, int64_t k1, Sums& total) {
     for (int64_t k = k0; k < k1; k += panel) {

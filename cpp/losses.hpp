@@ -44,6 +44,22 @@ inline double loss_value(const Loss& loss, double z, double t) {
   return 0;
 }
 
+// A bound of |phi(z + e) - phi(z)| over |e| <= h: what rounding of the score may have made of phi.
+inline double loss_shaken(const Loss& loss, double z, double t, double h) {
+  switch (loss.kind) {
+    case LossKind::squared:
+      return (2 * std::fabs(t - z) + h) * h;
+    case LossKind::plq: {
+      const double now = loss_value(loss, z, t);
+      return std::fmax(std::fabs(loss_value(loss, z + h, t) - now), std::fabs(loss_value(loss, z - h, t) - now));
+    }
+    case LossKind::poisson:
+      return (std::exp(z) + t) * h;
+    default:  // nowhere steeper than 1
+      return h;
+  }
+}
+
 // First and second derivative in z; smooth kinds and, away from breaks, PLQ.
 inline void loss_slopes(const Loss& loss, double z, double t, double& gradient, double& curvature) {
   switch (loss.kind) {

@@ -108,6 +108,7 @@ struct Sums {
   double data = 0;       // sum_obs w phi(z; t)
   double squares = 0;    // sum_obs (t - z)^2
   double scores = 0;     // sum_obs a c z^2
+  double shaken = 0;     // sum_obs w |phi(z (1 +- eps)) - phi(z)|, eps the rounding of T
   double change = 0;     // sum |b_new - b_old|^2
   double size = 0;       // sum |b_new|^2
   double gap = 0;        // largest relative optimality gap of an iterative finish
@@ -117,7 +118,7 @@ struct Sums {
   int64_t repaired = 0;  // rows that needed the float64 retry
 
   void add(const Sums& more) {
-    data += more.data, squares += more.squares, scores += more.scores;
+    data += more.data, squares += more.squares, scores += more.scores, shaken += more.shaken;
     change += more.change, size += more.size, steps += more.steps, repaired += more.repaired;
     if (more.gap > gap) gap = more.gap;
     if (stalled < 0 || (more.stalled >= 0 && more.stalled < stalled)) stalled = more.stalled;

@@ -24,16 +24,18 @@ template <class T>
 void evaluate_cells(const HalfStep<T>& h, int64_t i, int64_t k0, int64_t k1, Sums& sums) {
   const Cells<T> cells(h, i, k0, k1);
   const T* other = h.other;
-  double data = 0, squares = 0, scores = 0;
+  double data = 0, squares = 0, scores = 0, shaken = 0;
+  const double eps = std::numeric_limits<T>::epsilon();
   for (int64_t k = 0; k < cells.n; ++k) {
     if (k + prefetch_ahead < cells.n) prefetch_row(other + int64_t(cells.indices[k + prefetch_ahead]) * h.d, h.d);
     const double plain = dot(cells.own, other + int64_t(cells.indices[k]) * h.d, h.d);
     const double z = plain + cells.offset(k), t = cells.target(k), w = cells.weight(k);
     data += w * loss_value(h.loss, z, t);
+    shaken += w * loss_shaken(h.loss, z, t, eps * std::fabs(z));
     squares += (t - z) * (t - z);
     scores += relative(cells, i, k) * plain * plain;
   }
-  sums.data += data, sums.squares += squares, sums.scores += scores;
+  sums.data += data, sums.squares += squares, sums.scores += scores, sums.shaken += shaken;
 }
 
 // Puts ws.b into the row, or reports the row as failed and leaves it as it was.

@@ -91,7 +91,7 @@ class _Session:
 
     def sweep(self):
         value = self.objectives.pop(0)
-        return {"data": value, "squares": 1.0, "scores": 1.0}, {"objective": value, "data": value}
+        return {"data": value, "squares": 1.0, "shaken": 0.0, "scores": 1.0}, {"objective": value, "data": value}
 
 
 def test_a_sweep_that_raises_the_objective_is_made_again():
@@ -117,6 +117,26 @@ def test_a_rise_where_there_are_no_wider_numbers_is_refused():
     session = _Session(2.5, can_widen=False)
     with pytest.raises(RowError, match="rose"):
         guarded(session, 1, 1.0, session.sweep)
+
+
+def test_a_rise_in_the_widest_numbers_is_told():
+    session = _Session(1.5)
+    session.epsilon = 0.0
+    with pytest.warns(ConvergenceWarning, match=r"raised the objective from 1 to 1\.5"):
+        assert guarded(session, 1, 1.0, session.sweep)["objective"] == 1.5
+
+
+def test_rounding_that_one_heavy_cell_makes_is_doubted():
+    """An average over cells hid what one weight of 1e9 does."""
+    session = _Session(0.99, 0.98)
+    heavy = session.sweep
+
+    def sweep():
+        sums, record = heavy()
+        return sums | {"shaken": 1e-3}, record
+
+    assert guarded(session, 1, 1.0, sweep)["objective"] == 0.98
+    assert session.widened == 1
 
 
 def test_a_fit_whose_rows_lose_the_objective_by_rounding_says_so(monkeypatch):

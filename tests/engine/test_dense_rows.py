@@ -91,7 +91,7 @@ def test_side_by_side_equals_one_by_one(isa, dtype, n, m, d, free, options):
         _core.use_instruction_set(before)
     close = 2e-3 if dtype is np.float32 else 1e-9
     assert_allclose(a, b, rtol=close, atol=close)
-    for name in ("data", "squares", "scores", "size", "change"):
+    for name in ("data", "squares", "scores", "shaken", "size", "change"):
         assert_allclose(together[name], apart[name], rtol=close, atol=1e-12)
 
 

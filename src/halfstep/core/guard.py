@@ -6,15 +6,19 @@ Knows sums of half-steps and records of sweeps, not where they were made.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Protocol
 
+from sklearn.exceptions import ConvergenceWarning
+
 from halfstep.core.problem import Problem
-from halfstep.errors import RowError
+from halfstep.errors import RowError, level_of_caller
 
 Record = dict[str, float]
 TOLD = 1e-4
 """Of the objective: by how much what is printed may differ from what a dense computation gives."""
+DOUBLED = 1.0
 RISE = 1e-5
 """Of the objective: how much higher a sweep may leave it; rows are solved to rounding, not beyond it."""
 
@@ -48,11 +52,18 @@ def guarded(
     if _doubtful(session, sums, record, before) and session.widen():
         sums, record = sweep()
     now = record["objective"]
-    if not math.isfinite(now) or _diverged(now, before, sums):
+    if not math.isfinite(now) or _rose(now, before, sums, DOUBLED):
         raise RowError(
             f"the objective rose from {before:.6g} to {now:.6g} in one sweep, so rounding has taken over: the penalty "
             "is too small for the data in these numbers. Raise `reg`, lower the rank or the background, or pass "
             "dtype='float64'."
+        )
+    if not session.epsilon and _rose(now, before, sums, TOLD):
+        warnings.warn(
+            f"rounding has raised the objective from {before:.6g} to {now:.6g} in one sweep, in the widest numbers "
+            "there are: weights and penalties are too many orders apart. Raise `reg`, or look for huge weights.",
+            ConvergenceWarning,
+            stacklevel=level_of_caller(),
         )
     return record
 
@@ -60,13 +71,12 @@ def guarded(
 def rounding(session: Guarded, sums: dict[str, float], record: Record) -> float:
     """How much of the objective rounding may have made up, at the scale of the record.
 
-    w0 (<U'U, V'V> - sum_obs z^2) is a difference of two sums that may be far larger; a residual is one of two scores.
+    w0 (<U'U, V'V> - sum_obs z^2) is a difference of two sums that may be far larger; every score is rounded.
     """
-    w0, squares = session.problem.background, sums["squares"]
-    lost = 8 * w0 * session.overlap() if w0 > 0 else 0.0
-    spread = math.sqrt(sums["scores"] / squares) if squares > 0 else 0.0
+    w0 = session.problem.background
+    lost = 8 * w0 * session.epsilon * session.overlap() if w0 > 0 else 0.0
     scale = record["data"] / sums["data"] if sums["data"] else 1.0
-    return session.epsilon * scale * (lost + 2 * abs(sums["data"]) * spread)
+    return scale * (lost + sums["shaken"])
 
 
 def _doubtful(session: Guarded, sums: dict[str, float], record: Record, before: float) -> bool:
@@ -77,6 +87,7 @@ def _doubtful(session: Guarded, sums: dict[str, float], record: Record, before: 
     return not lost <= TOLD / 2 * abs(now) or not now <= before + RISE * abs(before)
 
 
-def _diverged(now: float, before: float, sums: dict[str, float]) -> bool:
-    """Whether it doubled, and not by the rounding of an objective that is nothing."""
-    return math.isfinite(before) and now > before + abs(before) and now > 1e-9 * (sums["scores"] + sums["squares"])
+def _rose(now: float, before: float, sums: dict[str, float], share: float) -> bool:
+    """Whether it rose by this share, and not by the rounding of an objective that is nothing."""
+    rise = now - before
+    return math.isfinite(before) and rise > share * abs(before) and rise > 1e-9 * (sums["scores"] + sums["squares"])

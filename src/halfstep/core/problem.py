@@ -64,6 +64,11 @@ class Solver:
         gain = (before - now) / abs(now) if now else 0.0
         return replace(self, tolerance=min(max(gain / 5, self.settled), self.tolerance))
 
+    def fully(self) -> Solver:
+        """How rows are solved that may not start from where they were: as far as numbers go."""
+        tolerance = self.tolerance if self.settled is None else min(self.settled, self.tolerance)
+        return replace(self, method="exact" if self.reads_old_rows else self.method, tolerance=tolerance)
+
     @property
     def likes_diagonals(self) -> bool:
         """Whether a diagonal background makes a quadratic row cheaper."""

@@ -76,7 +76,9 @@ class LocalSession:
         return True
 
     def _in_float64(self) -> None:
-        """Rows, cells and what is known of them in float64 from now on."""
+        """Rows, cells and what is known of them in float64 from now on. Rows do not start from where they were, and
+        half a solution may be worse than that: they are solved fully."""
+        self.solver = self.solver.fully()
         self.problem = replace(self.problem, observations=self.problem.observations.astype(np.float64))
         self.factors = [rows.astype(np.float64) for rows in self.factors]
         self._grams, self._duals = [None, None], [None, None]
