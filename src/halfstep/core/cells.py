@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +21,8 @@ Values = NDArray[Any] | float
 """One value for each cell, or one number that holds for all of them."""
 
 MAX_INDEX = 2**31 - 1
+
+SUMMED_AT_ONCE = 2**22
 
 
 def plain(values: Values, dtype: Any) -> Values:
@@ -84,7 +87,7 @@ class Observations:
     def astype(self, dtype: Any) -> Observations:
         """The same cells with values of another precision."""
 
-        targets, weights = _narrow("targets", self.targets, dtype), _narrow("weights", self.weights, dtype)
+        targets, weights = fitting("targets", self.targets, dtype), fitting("weights", self.weights, dtype)
         return replace(self, targets=targets, weights=weights, _transposed=[])
 
     def take(self, rows: NDArray[np.int64]) -> Observations:
@@ -108,6 +111,20 @@ class Observations:
         dtype: Any = np.float32,
     ) -> Observations:
         """From cell coordinates. Repeated cells are kept as they are, or their weights summed."""
+        cells = cls.by_column(rows, columns, shape, targets, weights, dtype).by_row()
+        return cells.summed(dtype) if duplicates == "sum" else cells
+
+    @classmethod
+    def by_column(
+        cls,
+        rows: NDArray[Any],
+        columns: NDArray[Any],
+        shape: tuple[int, int],
+        targets: Values = 1.0,
+        weights: Values = 1.0,
+        dtype: Any = np.float32,
+    ) -> Observations:
+        """The first half of `from_cells`: (m, n), the rows of a column in the order given. What was given may go now."""
         check_size(shape)
         for name, places, n in (("rows", rows, shape[0]), ("columns", columns, shape[1])):
             if len(places) and (places.min() < 0 or places.max() >= n):  # a cast to int32 would hide some of them
@@ -116,14 +133,15 @@ class Observations:
                     f"a matrix of shape {shape} has {name} 0 to {n - 1}."
                 )
         rows32, columns32 = rows.astype(np.int32, copy=False), columns.astype(np.int32, copy=False)
-        cells = cls(shape, np.zeros(1, np.int64), columns32, targets, weights).astype(dtype)
+        cells = cls(shape[::-1], np.zeros(1, np.int64), rows32, targets, weights).astype(dtype)
         arrays = [v for v in (cells.targets, cells.weights) if isinstance(v, np.ndarray)]
-        # Grouping by column and then transposing sorts the columns of every row, in linear time.
         indptr, indices, arrays = _core.group_cells(columns32, rows32, shape[1], arrays)
-        indptr, indices, arrays = _core.transpose(indptr, indices, shape[0], arrays)
-        targets, weights = cells._refill(arrays)
-        grouped = cls(shape, indptr, indices, targets, weights)
-        return grouped._summed() if duplicates == "sum" else grouped
+        return cls(shape[::-1], indptr, indices, *cells._refill(arrays))
+
+    def by_row(self) -> Observations:
+        """The second half: what `by_column` grouped, its columns sorted within a row, in linear time."""
+        turned = replace(self, _transposed=[]).T
+        return replace(turned, _transposed=[])  # not what it came from, whose rows are in no order
 
     @classmethod
     def from_weights(cls, matrix: Any, dtype: Any = np.float32) -> Observations:
@@ -137,14 +155,21 @@ class Observations:
         if not csr.has_canonical_format:
             csr = csr.copy()
             csr.sum_duplicates()
-        if not np.all(csr.data):
-            csr = csr.copy()
-            csr.eliminate_zeros()
-        data = np.asarray(csr.data)
-        constant = len(data) > 0 and data.min() == data.max()
-        weights = _narrow("weights", float(data[0]) if constant else data, dtype)
         indices = np.ascontiguousarray(csr.indices, np.int32)
-        return cls(csr.shape, np.ascontiguousarray(csr.indptr, np.int64), indices, 1.0, weights)
+        return cls(csr.shape, np.ascontiguousarray(csr.indptr, np.int64), indices, 1.0, csr.data).settled(dtype)
+
+    def settled(self, dtype: Any) -> Observations:
+        """Without cells of weight zero; weights as one number where all are equal, in a precision that they fit."""
+        cells, weights = self, self.weights
+        if isinstance(weights, np.ndarray):
+            if not np.all(weights):
+                cells = self._without(np.flatnonzero(weights == 0))
+                weights = np.asarray(cells.weights)
+            if len(weights) and weights.min() == weights.max():
+                weights = float(weights[0])
+        elif weights == 0:
+            cells = self._without(np.arange(len(self)))
+        return replace(cells, weights=fitting("weights", weights, dtype), _transposed=[])
 
     def to_csr(self) -> Any:
         """The weights as a scipy CSR array, in their own precision; a number for all in float32 where that is exact."""
@@ -157,20 +182,34 @@ class Observations:
         # scipy copies int64 indptr down to the width of the indices; harmless below 2^31 cells.
         return sp.csr_array((data, self.indices, self.indptr), shape=self.shape)
 
-    def _summed(self) -> Observations:
-        """Repeated cells of a row become one whose weight is their sum; the first target is kept."""
-        row = np.repeat(np.arange(self.shape[0]), self.counts)
-        first = np.ones(len(self), bool)
-        first[1:] = (row[1:] != row[:-1]) | (self.indices[1:] != self.indices[:-1])
-        if first.all():
+    def _without(self, gone: NDArray[np.int64]) -> Observations:
+        """Without these cells, whose places rise."""
+        stay = np.ones(len(self), bool)
+        stay[gone] = False
+        targets, weights = self._refill([v[stay] for v in (self.targets, self.weights) if isinstance(v, np.ndarray)])
+        indptr = self.indptr - np.searchsorted(gone, self.indptr)
+        return Observations(self.shape, indptr, self.indices[stay], targets, weights)
+
+    def summed(self, dtype: Any) -> Observations:
+        """Repeated cells of a row, whose columns are sorted, become one with the sum of their weights; of targets the
+        first is kept."""
+        again = np.zeros(len(self), bool)
+        np.equal(self.indices[1:], self.indices[:-1], out=again[1:])
+        again[self.indptr[:-1][self.counts > 0]] = False
+        if not again.any():
             return self
-        starts = np.flatnonzero(first)
-        each = np.broadcast_to(np.asarray(self.weights, np.float64), (len(self),))
-        weights = np.add.reduceat(each, starts)
-        dtype = self.weights.dtype if isinstance(self.weights, np.ndarray) else np.float32
-        targets = self.targets[starts] if isinstance(self.targets, np.ndarray) else self.targets
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(row[starts], minlength=self.shape[0]))]).astype(np.int64)
-        return Observations(self.shape, indptr, self.indices[starts], targets, weights.astype(dtype))
+        kept = self._without(np.flatnonzero(again))
+        sums = np.empty(len(kept), dtype)
+        # Some rows at a time: sums in float64 of all cells would need more than the cells themselves.
+        cuts = np.unique(np.searchsorted(self.indptr, np.arange(0, len(self) + SUMMED_AT_ONCE, SUMMED_AT_ONCE)))
+        for a, b in pairwise(np.append(cuts.clip(max=self.shape[0]), self.shape[0])):
+            cells = slice(self.indptr[a], self.indptr[b])
+            starts = np.flatnonzero(~again[cells])
+            if len(starts):
+                some = self.weights[cells] if isinstance(self.weights, np.ndarray) else self.weights
+                each = np.broadcast_to(np.asarray(some, np.float64), len(again[cells]))
+                sums[kept.indptr[a] : kept.indptr[b]] = np.add.reduceat(each, starts)
+        return replace(kept, weights=sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,15 +241,14 @@ class DenseCells:
         )
 
 
-def _narrow(name: str, values: Values, dtype: Any) -> Values:
+def fitting(name: str, values: Values, dtype: Any) -> Values:
     """Values in a precision that they fit: none grows infinite, and no weight that counts becomes one that does not."""
     given = np.asarray(values)
-    largest = np.abs(given).max(initial=0.0)
+    largest = max(float(given.max(initial=0.0)), -float(given.min(initial=0.0)))
     if largest > np.finfo(dtype).max:
         raise ValueError(f"{name} of {largest:.3g} do not fit {np.dtype(dtype)}; scale them, or use float64.")
     narrow = np.ascontiguousarray(given, dtype)
-    lost = (narrow.reshape(given.shape) == 0) & (given != 0)
-    if name == "weights" and lost.any():
+    if name == "weights" and given.dtype != dtype and (lost := (narrow.reshape(given.shape) == 0) & (given != 0)).any():
         raise ValueError(
             f"weights of {np.abs(given[lost]).max():.3g} are 0 in {np.dtype(dtype)}, so {np.count_nonzero(lost)} cells "
             "would not count; scale all weights up, leave these cells out, or use float64."

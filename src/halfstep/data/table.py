@@ -111,8 +111,7 @@ def summed(
 ) -> Observations:
     """Cells from their places; repeated ones are summed, and those of weight zero left out."""
     cells = Observations.from_cells(rows, columns, shape, weights=weights, duplicates="sum", dtype=dtype)
-    # summing can make zeros or constants; one place decides what becomes of them
-    return Observations.from_weights(cells.to_csr(), dtype)
+    return cells.settled(dtype)  # summing can make zeros or constants
 
 
 def _from_matrix(X: Any, dtype: Any, signed: bool) -> Observations:
