@@ -5,6 +5,7 @@ Must not know models, nor row numbers: `ids.encode` turns ids into those. `colum
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import narwhals as nw
@@ -46,7 +47,7 @@ def interactions_from_frame(
     table = _table(frame, "frame")
     names = choose_columns({"user": user, "item": item, "weight": weight}, table.collect_schema().names())
     eager = _collect(table.select(list(names.values())))
-    weights = _weights(eager[names["weight"]]) if "weight" in names else None
+    weights = weights_of(eager[names["weight"]]) if "weight" in names else None
     return InteractionColumns(eager[names["user"]], eager[names["item"]], weights, names)
 
 
@@ -94,7 +95,8 @@ def _collect(table: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
     return table.collect() if isinstance(table, nw.LazyFrame) else table
 
 
-def _weights(series: nw.Series[Any]) -> NDArray[Any]:
+def weights_of(series: nw.Series[Any], where: Callable[[int], str] = "row {}".format) -> NDArray[Any]:
+    """A column of weights as float32 or float64, all of them finite. where : what an error calls a row."""
     if not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
         raise TypeError(
             f"column {series.name!r} was taken as the weight but holds {series.dtype}, not numbers; "
@@ -107,6 +109,6 @@ def _weights(series: nw.Series[Any]) -> NDArray[Any]:
     if missing.any():
         raise ValueError(
             f"{np.count_nonzero(missing)} of {len(missing)} weights in column {series.name!r} are missing or "
-            f"not finite, the first at row {np.argmax(missing)}; drop those rows or fill them"
+            f"not finite, the first at {where(int(np.argmax(missing)))}; drop those rows or fill them"
         )
     return values

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from halfstep.core.cells import Observations, check_size
+from halfstep.core.cells import Observations, Values, check_size
 from halfstep.core.weighting import Margins, Weighting
-from halfstep.data.columns import noun
+from halfstep.data.columns import choose_columns, noun
 from halfstep.data.files import Saved
 from halfstep.data.frames import interactions_from_frame, is_frame
 from halfstep.data.ids import Index, encode
 from halfstep.data.names import Aliases, Names
 from halfstep.data.plain_ids import join_text, split_text
+from halfstep.data.row_groups import RowGroups, is_parquet
 from halfstep.data.tensors import BYTES, OFFSETS, PLACES, REAL, WEIGHTS, Tensor
 
 SIDES = ("user", "item")
@@ -69,10 +71,13 @@ def read_table(
     """Users x items with weights from whatever holds them; targets are 1.
 
     Sparse matrix or 2-D array: rows are users, columns items, values weights, ids are row and column numbers; a zero
-    is an unobserved cell. Frame: a row for each cell, columns named or detected. Repeated cells are summed.
+    is an unobserved cell. Frame: a row for each cell, columns named or detected. Repeated cells are summed. The path of
+    a Parquet file, or of a folder of some: as the frame, but read a row group at a time.
     signed : whether weights may be below 0.
     """
     named = {"user": user, "item": item, "weight": weight}
+    if is_parquet(X):
+        return _from_parquet(RowGroups(X), named, dtype, signed)
     if any(named.values()) and not is_frame(X):
         given = ", ".join(f"{role}={name!r}" for role, name in named.items() if name)
         raise ValueError(
@@ -95,15 +100,36 @@ def read_table(
         if columns.weights is not None:
             _check_weights(columns.weights, lambda k: f"row {k} of the frame", signed)
         if not len(rows):
-            raise ValueError("X has no rows; a fit needs at least one interaction.")
+            raise _no_rows()
         values = 1.0 if columns.weights is None else columns.weights
         cells = summed(rows, places, (len(users), len(items)), values, dtype)
         return CellsHere(_not_empty(cells), (users, items))
     raise TypeError(
-        "X must be a scipy sparse matrix, a 2-D array of weights, a frame with user and item columns, or "
-        f"Interactions; got {type(X).__name__}"
+        "X must be a scipy sparse matrix, a 2-D array of weights, a frame with user and item columns, the path of a "
+        f"Parquet file, or Interactions; got {type(X).__name__}"
         + (f" of shape {X.shape}. Rows are users and columns are items." if hasattr(X, "shape") else ".")
     )
+
+
+def _from_parquet(table: RowGroups, named: Mapping[str, Any], dtype: Any, signed: bool) -> CellsHere:
+    """What the frame of the same columns would give, without ever holding it."""
+    if not table.n_rows:
+        raise _no_rows()
+    names = choose_columns(named, table.names)
+    users, rows = table.ids(names["user"], noun("user", names["user"]))
+    items, columns = table.ids(names["item"], noun("item", names["item"]))
+    weights: Values = 1.0
+    if "weight" in names:
+        weights = table.numbers(names["weight"], dtype, partial(_check_weights, signed=signed))
+    grouped = Observations.by_column(rows, columns, (len(users), len(items)), 1.0, weights, dtype)
+    del rows, columns, weights  # before the next copy is made
+    cells = grouped.by_row()
+    del grouped
+    return CellsHere(_not_empty(cells.summed(dtype).settled(dtype)), (users, items))
+
+
+def _no_rows() -> ValueError:
+    return ValueError("X has no rows; a fit needs at least one interaction.")
 
 
 def summed(
