@@ -120,7 +120,7 @@ class RowGroups:
 
     def _opened(self, path: Path, **more: Any) -> Any:
         try:
-            return self._pq.ParquetFile(path, memory_map=True, **more)
+            return self._pq.ParquetFile(path, **more)
         except Exception as error:  # of pyarrow, whatever is wrong with it
             raise ValueError(f"{path} is no whole Parquet file: {error}") from error
 
@@ -136,8 +136,9 @@ class RowGroups:
 
     def _parts(self, column: str, text: bool = False) -> Iterator[tuple[int, Any]]:
         """First row and values of some rows at a time: an Arrow array, of text with a dictionary, of ids as numbers."""
-        opened = -1
-        file: Any = None
+        import pyarrow
+
+        opened, file = -1, None
         for group in self.groups:
             if group.file != opened:
                 opened = group.file
@@ -151,6 +152,7 @@ class RowGroups:
                 raise ValueError(
                     f"row group {group.number} of {self.paths[group.file]} cannot be read: {error}; write the file again"
                 ) from error
+        pyarrow.default_memory_pool().release_unused()  # it would keep what the next steps could use
 
     def _whole(self, column: str) -> Any:
         import pyarrow
