@@ -245,7 +245,7 @@ def fitting(name: str, values: Values, dtype: Any) -> Values:
     """Values in a precision that they fit: none grows infinite, and no weight that counts becomes one that does not."""
     given = np.asarray(values)
     largest = max(float(given.max(initial=0.0)), -float(given.min(initial=0.0)))
-    if largest > np.finfo(dtype).max:
+    if largest > float(np.finfo(dtype).max):
         raise ValueError(f"{name} of {largest:.3g} do not fit {np.dtype(dtype)}; scale them, or use float64.")
     narrow = np.ascontiguousarray(given, dtype)
     if name == "weights" and given.dtype != dtype and (lost := (narrow.reshape(given.shape) == 0) & (given != 0)).any():

@@ -20,6 +20,7 @@ from halfstep.data.columns import choose_columns, noun
 from halfstep.data.files import Saved
 from halfstep.data.frames import interactions_from_frame, is_frame
 from halfstep.data.ids import Index, encode
+from halfstep.data.mapped import is_matrix_file, read_matrix
 from halfstep.data.names import Aliases, Names
 from halfstep.data.plain_ids import join_text, split_text
 from halfstep.data.row_groups import RowGroups, is_parquet
@@ -72,12 +73,15 @@ def read_table(
 
     Sparse matrix or 2-D array: rows are users, columns items, values weights, ids are row and column numbers; a zero
     is an unobserved cell. Frame: a row for each cell, columns named or detected. Repeated cells are summed. The path of
-    a Parquet file, or of a folder of some: as the frame, but read a row group at a time.
+    a Parquet file, or of a folder of some: as the frame, but read a row group at a time; of an .npz file of scipy: as the
+    matrix, its arrays mapped.
     signed : whether weights may be below 0.
     """
     named = {"user": user, "item": item, "weight": weight}
     if is_parquet(X):
         return _from_parquet(RowGroups(X), named, dtype, signed)
+    if is_matrix_file(X):
+        X = read_matrix(X)
     if any(named.values()) and not is_frame(X):
         given = ", ".join(f"{role}={name!r}" for role, name in named.items() if name)
         raise ValueError(
@@ -106,7 +110,8 @@ def read_table(
         return CellsHere(_not_empty(cells), (users, items))
     raise TypeError(
         "X must be a scipy sparse matrix, a 2-D array of weights, a frame with user and item columns, the path of a "
-        f"Parquet file, or Interactions; got {type(X).__name__}"
+        "Parquet file or of an .npz file of scipy, or Interactions (hs.datasets.read_interactions reads text); "
+        f"got {type(X).__name__}"
         + (f" of shape {X.shape}. Rows are users and columns are items." if hasattr(X, "shape") else ".")
     )
 

@@ -5,6 +5,7 @@ How half-steps run is `local.py`. Knows two sides and their ids, never what they
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from halfstep.core.losses import Loss
 from halfstep.core.problem import Problem, Solver
 from halfstep.data.frames import is_frame, pairs_from
 from halfstep.data.ids import Index
+from halfstep.data.mapped import in_file
 from halfstep.data.names import Names
 from halfstep.data.pairs import read_pairs
 from halfstep.data.sweeps import SweepFile, digest_of_cells
@@ -164,9 +166,14 @@ class RowsHere:
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """Runs half-steps in this process. The result has the same bits for any number of threads."""
+    """Runs half-steps in this process. The result has the same bits for any number of threads.
+
+    rows_in : a folder. The rows of both sides are then kept in memory-mapped files there, which have no names and go
+        with the model: the system may write them out where memory is short. None keeps them in memory.
+    """
 
     n_threads: int | None = None
+    rows_in: str | os.PathLike[str] | None = None
 
     def instances(self, P: Any, arrays: Arrays[Read], frame: Frame[Read]) -> Read:
         """What is made of instances, one to a row: all of them are here."""
@@ -203,6 +210,8 @@ class LocalEngine:
         """Start from `start`; arrays, one (n, d) for each side, are taken over and changed."""
         if not isinstance(start, list):
             start = [all_rows(start, side, n) for side, n in enumerate(problem.observations.shape)]
+        if self.rows_in is not None:
+            start = [in_file(rows, self.rows_in) for rows in start]
         return LocalSession(problem, start, solver, thread_count(self.n_threads))
 
     def kept_loop(self, file: SweepFile, session: LocalSession, others: Sequence[Stateful] = ()) -> KeptLoop:
