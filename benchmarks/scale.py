@@ -19,8 +19,8 @@ for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 import argparse
+import gc
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -91,8 +91,14 @@ def status(field: str) -> int:
         return int(next(line for line in file if line.startswith(field)).split()[1]) * 1024
 
 
-def tell(stage: str, seconds: float | None, **more: Any) -> None:
-    held = {"peak": status("VmHWM"), "held": status("VmRSS")}
+def now() -> Any:
+    """Seconds on the clock and of the processor; other work on the machine hardly changes the second."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
+def tell(stage: str, seconds: Any = None, **more: Any) -> None:
+    seconds = None if seconds is None else np.round(seconds, 2).tolist()
+    held = {"peak": status("VmHWM"), "held": status("RssAnon")}
     print(json.dumps({"stage": stage, "seconds": seconds, **held, **more}), flush=True)
 
 
@@ -104,12 +110,15 @@ def forget_peak() -> None:
 @contextmanager
 def stage(name: str) -> Iterator[None]:
     forget_peak()
-    begun = time.perf_counter()
+    begun = now()
     yield
-    tell(name, time.perf_counter() - begun)
+    tell(name, now() - begun)
 
 
 def run(path: str, told: dict[str, Any]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     import halfstep as hs
     from halfstep.engine import LocalEngine
 
@@ -118,47 +127,76 @@ def run(path: str, told: dict[str, Any]) -> None:
             with stage("read"):
                 found = super().read(X, columns, **more)
             forget_peak()
+            sweeps[0] = now()
             return found
 
-    def source() -> Any:
-        if told["read"] == "file":
-            return path
-        import pyarrow.parquet as pq
-
-        return pq.read_table(path)
-
-    tell("start", None)
+    some = Path(path).with_suffix(".first.parquet")  # what is imported by a fit is no part of it
+    pq.write_table(pa.table({"user": [1, 2], "item": ["a", "b"], "weight": [1.0, 2.0]}), some)
+    hs.WALS(rank=1, max_iter=2).fit(some).recommend([1], 1)
+    some.unlink()
+    tell("start")
     before = status("VmRSS")
-    sweeps: list[float] = []
+    sweeps = [now()]
     model = hs.WALS(
-        rank=told["rank"], max_iter=told["sweeps"], tol=0.0, random_state=0, n_threads=told["threads"],
-        engine=Watched(told["threads"]), callbacks=[lambda record: sweeps.append(record["seconds"])],
+        rank=told["rank"], max_iter=told["sweeps"], tol=0.0, random_state=0,
+        engine=Watched(told["threads"], told["rows_in"]), callbacks=[lambda record: sweeps.append(now())],
     )  # fmt: skip
-    begun = time.perf_counter()
-    model.fit(source())
-    spent = time.perf_counter() - begun
-    steps = np.diff([0.0, *sweeps])
-    tell("fit", spent, sweep=float(np.median(steps)), sweeps=[round(s, 2) for s in steps])
+    model.fit(path if told["read"] == "file" else pq.read_table(path))
+    each = np.diff(sweeps, axis=0).round(2)
+    tell("fit", now() - sweeps[0], sweeps=each.tolist())
     cells = model.fitted_.cells
     estimate = hs.WALS.estimate_memory(
         *cells.shape, len(cells), told["rank"], weighted=isinstance(cells.weights, np.ndarray),
-        n_threads=told["threads"],
+        n_threads=told["threads"], file_rows=pq.ParquetFile(path).metadata.num_rows,
     )  # fmt: skip
-    some = model.user_ids_[np.random.default_rng(0).permutation(cells.shape[0])[:10_000]]
+    facts = {"objective": model.objective_, "cells": len(cells), "shape": cells.shape, "before": before}
+    asked = model.user_ids_[np.random.default_rng(0).permutation(cells.shape[0])[:10_000]]
     with stage("recommend"):
-        model.recommend(some, 10)
+        model.recommend(asked, 10)
     saved = Path(path).with_suffix(".safetensors")
     with stage("save"):
         model.save(saved)
-    facts = {"objective": model.objective_, "cells": len(cells), "shape": cells.shape, "before": before}
     facts |= {"estimate": estimate.peak, "model": saved.stat().st_size}
     del model, cells
+    gc.collect()
     with stage("load"):
-        hs.load(saved)
+        loaded = hs.load(saved)
+    del loaded
+    gc.collect()
     with stage("load, mapped"):
-        hs.load(saved, mmap=True)
+        loaded = hs.load(saved, mmap=True)
     saved.unlink()
-    print(json.dumps({"stage": "process", "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, **facts}))
+    tell("process", **facts)
+
+
+def shown(rows: list[dict[str, Any]]) -> None:
+    """The table, and the estimate beside what was measured."""
+    by_name = {row["stage"]: row for row in rows}
+    fit, whole = by_name["fit"], by_name["process"]
+    sweep = np.median(fit["sweeps"], axis=0)
+    names = {
+        "start": "start, everything imported",
+        "read": "read: ids, row numbers, cells by user",
+        "fit": f"fit: {len(fit['sweeps'])} sweeps of {sweep[0]:.1f} s ({sweep[1]:.1f}), median, and users once more",
+        "recommend": "recommend 10 items to 10,000 users",
+        "save": f"save ({whole['model'] / 1e6:,.0f} MB)",
+        "load": "load",
+        "load, mapped": "load(mmap=True)",
+    }
+    lines = []
+    for name, said in names.items():
+        row = by_name[name]
+        spent = ["", ""] if row["seconds"] is None else [f"{part:.1f}" for part in row["seconds"]]
+        lines.append([said, *spent, *(f"{row[of] / 1e9:.2f}" for of in ("peak", "held"))])
+    header = ["stage", "seconds", "processor seconds", "peak, GB", "anonymous after it, GB"]
+    print("\n" + table(header, lines))
+    measured = max(by_name[name]["peak"] for name in ("read", "fit")) - whole["before"]
+    users, items = whole["shape"]
+    print(
+        f"\n{users:,} users x {items:,} items, {whole['cells']:,} cells; peak of the process "
+        f"{max(row['peak'] for row in rows) / 1e9:.2f} GB. Reading and fit beyond the start: {measured / 1e9:.2f} GB, "
+        f"estimate_memory {whole['estimate'] / 1e9:.2f} GB, {whole['estimate'] / measured:.2f} of it."
+    )
 
 
 if __name__ == "__main__":
@@ -172,6 +210,7 @@ if __name__ == "__main__":
     parser.add_argument("--sweeps", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=None, help="where the file is made; the temporary folder")
+    parser.add_argument("--rows-in", default=None, help="a folder for the factors while they are fitted")
     parser.add_argument("--keep", action="store_true", help="leave the file, and take it if it is there")
     parser.add_argument("--stages", help=argparse.SUPPRESS)
     told = parser.parse_args()
@@ -189,11 +228,12 @@ if __name__ == "__main__":
             write(path, size, told.ids, told.weights)
         print(f"{path.stat().st_size / 1e6:,.0f} MB of Parquet, made in {time.perf_counter() - begun:.0f} s", flush=True)
         command = [sys.executable, __file__, "--stages", str(path), *sys.argv[1:]]
-        rows = []
+        rows: list[dict[str, Any]] = []
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             for line in process.stdout:  # type: ignore[union-attr]
                 rows.append(json.loads(line))
                 print(line, end="", flush=True)
+        shown(rows)
     finally:
         if not told.keep:
             path.unlink(missing_ok=True)

@@ -51,12 +51,14 @@ class Observations:
     @property
     def T(self) -> Observations:
         if not self._transposed:
-            arrays = [v for v in (self.targets, self.weights) if isinstance(v, np.ndarray)]
-            indptr, indices, moved = _core.transpose(self.indptr, self.indices, self.shape[1], arrays)
-            targets, weights = self._refill(moved)
-            n, m = self.shape
-            self._transposed.append(Observations((m, n), indptr, indices, targets, weights, [self]))
+            self._transposed.append(replace(self._turned(), _transposed=[self]))
         return self._transposed[0]
+
+    def _turned(self) -> Observations:
+        """The same cells grouped by column."""
+        arrays = [v for v in (self.targets, self.weights) if isinstance(v, np.ndarray)]
+        indptr, indices, moved = _core.transpose(self.indptr, self.indices, self.shape[1], arrays)
+        return Observations(self.shape[::-1], indptr, indices, *self._refill(moved))
 
     def bind(self, rows: HalfStep, dtype: Any) -> None:
         """Tell the core about these cells."""
@@ -140,8 +142,7 @@ class Observations:
 
     def by_row(self) -> Observations:
         """The second half: what `by_column` grouped, its columns sorted within a row, in linear time."""
-        turned = replace(self, _transposed=[]).T
-        return replace(turned, _transposed=[])  # not what it came from, whose rows are in no order
+        return self._turned()  # `.T` would keep what it came from, whose rows are in no order
 
     @classmethod
     def from_weights(cls, matrix: Any, dtype: Any = np.float32) -> Observations:

@@ -44,7 +44,11 @@ class IntLookup:
         self.sorted = ids[self.order]
 
     def _slots(self, ids: Ints) -> Ints:
-        return ((ids.view(np.uint64) * _HASH) >> self.shift).view(np.int64)
+        mixed = ids.view(np.uint64) * _HASH
+        mixed ^= mixed >> np.uint64(32)  # one product alone would put ids at even distances into few slots
+        mixed *= _HASH
+        mixed >>= self.shift
+        return mixed.view(np.int64)
 
     def find(self, wanted: Ints) -> Ints:
         """Position of each wanted integer, -1 where it is unknown."""

@@ -21,6 +21,8 @@ GRAM_SHARE, GRAM_PARTS = (
     64,
 )  # a Gram matrix is summed over shares of at least so many rows, at most so many parts
 STRIP = 16  # columns of weights that a task solves
+A_GROUP, A_ROW = 2**20, 90  # rows of a row group, mostly; bytes for each of them while one column is read and numbered
+AN_ID = 64  # an id with what finds it
 PANEL = 128  # rows gathered at a time by the kernels
 
 
@@ -28,7 +30,8 @@ PANEL = 128  # rows gathered at a time by the kernels
 class MemoryEstimate:
     """Bytes a fit holds at once in each of its phases; `peak` is the largest sum. `str` is a table.
 
-    phases : {"reading", "start", "sweeps"}, each a mapping of what is held to its bytes.
+    phases : {"reading", "start", "sweeps"}, each a mapping of what is held to its bytes; from a file also "grouping"
+        and "sorting", which come between the first two.
     """
 
     phases: Mapping[str, Mapping[str, int]]
@@ -69,6 +72,7 @@ def estimate_memory(
     n_init: int = 1,
     user_features: tuple[int, int] | None = None,
     item_features: tuple[int, int] | None = None,
+    file_rows: int | None = None,
     n_threads: int | None = None,
 ) -> MemoryEstimate:
     """Bytes that `fit` to a CSR matrix of `nnz` stored cells needs at its peak, beyond that matrix; itemised.
@@ -77,6 +81,8 @@ def estimate_memory(
     copied : the matrix is not a CSR of `dtype` with int32 indices, sorted and without repeated cells, so the fit
         makes one of it.
     user_features, item_features : columns and stored values of features, where there are any.
+    file_rows : rows of the Parquet file that `fit` is given the path of, a row for each cell or more; the matrix is
+        made from it then, so nothing is left out but the interpreter.
     Frames need more than this while their ids are numbered.
     """
     for name, value in (("n_users", n_users), ("n_items", n_items), ("nnz", nnz), ("rank", rank), ("n_init", n_init)):
@@ -86,9 +92,10 @@ def estimate_memory(
     one_of("dtype", dtype, ("float32", "float64"))
     itemsize, workers = np.dtype(dtype).itemsize, thread_count(n_threads)
     rows, small, large = n_users + n_items, min(n_users, n_items), max(n_users, n_items)
-    cell = 4 + (itemsize if weighted else 0)
+    weight = itemsize if weighted else 0
+    cell = 4 + weight
     ours = {
-        "given orientation": 8 * (n_users + 1) + (nnz * cell if copied else 0),
+        "given orientation": 8 * (n_users + 1) + (nnz * cell if copied or file_rows else 0),
         "other orientation": 8 * (n_items + 1) + nnz * cell,
     }
     # A worker: a gathered panel, the quadratic, three numbers for each cell of a row; longer rows are cut into chunks.
@@ -118,7 +125,17 @@ def estimate_memory(
         sweeps["factors of earlier starts"] = sweeps["factors"]
         start["factors of earlier starts"] = sweeps["factors"] * min(n_init - 1, 2)
     reading = {"given orientation": ours["given orientation"], "checks of weights": 2 * nnz}
-    return MemoryEstimate({"reading": reading, "start": start, "sweeps": sweeps})
+    if file_rows is None:
+        return MemoryEstimate({"reading": reading, "start": start, "sweeps": sweeps})
+    check_number("file_rows", file_rows, at_least=nnz, whole=True)
+    ids = {"ids": rows * AN_ID}
+    grouped = {"cells grouped by item": 8 * (n_items + 1) + file_rows * cell}
+    numbered = {"row numbers": 8 * file_rows, "weights": weight * file_rows}
+    reading = ids | numbered | {"a row group": min(file_rows, A_GROUP) * A_ROW}
+    grouping = ids | numbered | grouped
+    sorting = ids | grouped | {"given orientation": 8 * (n_users + 1) + file_rows * cell}
+    phases = {"reading": reading, "grouping": grouping, "sorting": sorting}
+    return MemoryEstimate(phases | {"start": ids | start, "sweeps": ids | sweeps})
 
 
 def _features(side: str, n: int, p: int, nnz: int, rank: int, itemsize: int, workers: int) -> dict[str, int]:
