@@ -191,12 +191,18 @@ class Observations:
         indptr = self.indptr - np.searchsorted(gone, self.indptr)
         return Observations(self.shape, indptr, self.indices[stay], targets, weights)
 
-    def summed(self, dtype: Any) -> Observations:
-        """Repeated cells of a row, whose columns are sorted, become one with the sum of their weights; of targets the
-        first is kept."""
+    @property
+    def repeated(self) -> NDArray[np.bool_]:
+        """Of each cell whether the one before is the same, where columns are sorted within a row."""
         again = np.zeros(len(self), bool)
         np.equal(self.indices[1:], self.indices[:-1], out=again[1:])
         again[self.indptr[:-1][self.counts > 0]] = False
+        return again
+
+    def summed(self, dtype: Any) -> Observations:
+        """Repeated cells of a row, whose columns are sorted, become one with the sum of their weights; of targets the
+        first is kept."""
+        again = self.repeated
         if not again.any():
             return self
         kept = self._without(np.flatnonzero(again))

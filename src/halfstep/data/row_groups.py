@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from halfstep.core.cells import Values, fitting
 from halfstep.data.frames import weights_of
 from halfstep.data.ids import Index, encode
-from halfstep.data.plain_ids import called, objects
+from halfstep.data.plain_ids import IntLookup, called, objects
 from halfstep.errors import require
 
 ENDINGS = (".parquet", ".pq")
@@ -80,21 +81,24 @@ class RowGroups:
     def ids(self, column: str, name: str) -> tuple[Index, NDArray[np.int32]]:
         """What `encode` gives for the column: the sorted distinct ids, and the row number of every row.
 
-        Integers and text are read twice, once for the ids and once for the rows. Ids of other types are read at once.
+        Integers and text go through `coded`; a column of ids of another type is read at once.
         """
-        form = self._form(column)
-        if form is None:
-            return encode(self._whole(column), name)
-        known, codes = self._distinct(column, form, name), np.empty(self.n_rows, np.int32)
-        if form == "int":
-            index = Index._unique(np.sort(known.to_numpy(zero_copy_only=False)), name)
-            for first, part in self._parts(column):
-                codes[first : first + len(part)] = index.find(_decoded(part).cast("int64").to_numpy())
-            return index, codes
-        known = known.sort()  # by bytes of UTF-8, which is by code point
-        for first, part in self._parts(column, text=True):
-            codes[first : first + len(part)] = _places(part, known)
-        return Index._unique(objects(known.to_pylist()), name), codes
+        if not self.streams(column):
+            return encode(self.whole(column), name)
+        known, codes = self.coded(column)
+        missing = codes < 0
+        if missing.any():
+            raise ValueError(
+                f"{np.count_nonzero(missing)} of {self.n_rows} {called(name)} in column {column!r} are missing (null), "
+                f"the first at {self.where(int(np.argmax(missing)))}; drop those rows or give them an id"
+            )
+        return Index._unique(known, name), codes
+
+    def coded(self, column: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
+        """Distinct values of a column of integers or text, sorted, and for every row which it holds; -1 for null."""
+        codes = np.empty(self.n_rows, np.int32)
+        known = self._numbered(column, codes) if self._form(column) == "int" else self._spelt(column, codes)
+        return known, codes
 
     def numbers(self, column: str, dtype: Any, check: Callable[[NDArray[Any], Callable[[int], str]], None]) -> Values:
         """A column of weights in `dtype`, one number where all are equal. check : told values and where they are."""
@@ -115,6 +119,16 @@ class RowGroups:
             if kept is not None:
                 kept[first : first + len(values)] = values
         return float(1.0 if one is None else one) if kept is None else kept
+
+    def whole(self, column: str) -> Any:
+        """All of a column, as an Arrow array in chunks."""
+        import pyarrow
+
+        return pyarrow.chunked_array([part for _, part in self._parts(column)], self.schema.field(column).type)
+
+    def streams(self, column: str) -> bool:
+        """Whether `coded` takes the column."""
+        return self._form(column) is not None
 
     # ------------------------------------------------------------------ inside
 
@@ -154,43 +168,53 @@ class RowGroups:
                 ) from error
         pyarrow.default_memory_pool().release_unused()  # it would keep what the next steps could use
 
-    def _whole(self, column: str) -> Any:
+    def _numbered(self, column: str, codes: NDArray[np.int32]) -> NDArray[np.int64]:
+        """The integers of a column, sorted; codes are filled in. Reading them twice is quicker than renumbering."""
         import pyarrow
 
-        return pyarrow.chunked_array([part for _, part in self._parts(column)], self.schema.field(column).type)
-
-    def _distinct(self, column: str, form: str, name: str) -> Any:
-        """The ids of a column, each once."""
-        import pyarrow
-
-        kind = pyarrow.int64() if form == "int" else pyarrow.large_string()
-        known, new, n_new = pyarrow.array([], kind), [], 0
-        for first, part in self._parts(column, text=form == "text"):
-            if part.null_count:
-                row = first + int(np.argmax(part.is_null().to_numpy(zero_copy_only=False)))
-                raise ValueError(
-                    f"{part.null_count} {called(name)} in column {column!r} are missing (null), the first at "
-                    f"{self.where(row)}; drop those rows or give them an id"
-                )
-            new.append(_decoded(part.unique()).cast(kind))
+        known, new, n_new = pyarrow.array([], "int64"), [], 0
+        for _, part in self._parts(column):
+            new.append(_decoded(part.unique()).cast("int64").drop_null())
             n_new += len(new[-1])
             if n_new > max(AT_ONCE, len(known)):
                 known, new, n_new = pyarrow.chunked_array([known, *new]).unique(), [], 0
-        return pyarrow.chunked_array([known, *new]).unique()
+        distinct = np.sort(pyarrow.chunked_array([known, *new]).unique().to_numpy())
+        lookup = IntLookup(distinct)
+        for first, part in self._parts(column):
+            places = lookup.find(_decoded(part).cast("int64").fill_null(0).to_numpy())
+            if part.null_count:
+                places[part.is_null().to_numpy(zero_copy_only=False)] = -1
+            codes[first : first + len(part)] = places
+        return distinct
+
+    def _spelt(self, column: str, codes: NDArray[np.int32]) -> NDArray[Any]:
+        """The texts of a column, sorted by code point; codes are filled in. Texts are costly to read, so once."""
+        import pyarrow
+
+        numbers: defaultdict[str, int] = defaultdict()
+        numbers.default_factory = numbers.__len__
+        for first, part in self._parts(column, text=True):
+            coded = part if hasattr(part, "dictionary") else part.dictionary_encode()
+            n = len(coded.dictionary)
+            places = coded.indices.fill_null(n).to_numpy()
+            used = np.zeros(n + 1, np.bool_)
+            used[places] = True
+            found = np.full(n + 1, -1, np.int32)  # the last is where null lands
+            texts = coded.dictionary.filter(pyarrow.array(used[:-1])).to_pylist()
+            found[:-1][used[:-1]] = [-1 if text is None else numbers[text] for text in texts]
+            codes[first : first + len(part)] = found[places]
+        texts = objects(list(numbers))
+        order = sorted(range(len(texts)), key=texts.__getitem__)
+        rank = np.full(len(texts) + 1, -1, np.int32)
+        rank[order] = np.arange(len(texts), dtype=np.int32)
+        for first in range(0, self.n_rows, AT_ONCE):
+            codes[first : first + AT_ONCE] = rank[codes[first : first + AT_ONCE]]
+        return np.asarray(texts[order])
 
 
 def _decoded(part: Any) -> Any:
     """An array of the values themselves."""
     return part.dictionary_decode() if hasattr(part, "dictionary") else part
-
-
-def _places(part: Any, known: Any) -> NDArray[Any]:
-    """Where the texts of an array are among the known ones."""
-    import pyarrow.compute
-
-    coded = part if hasattr(part, "dictionary") else part.dictionary_encode()
-    places = pyarrow.compute.index_in(coded.dictionary.cast(known.type), value_set=known)
-    return np.asarray(places.fill_null(-1).to_numpy()[coded.indices.to_numpy()])
 
 
 def _listed(schema: Any) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from halfstep.core.cells import Observations
+from halfstep.core.cells import Observations, Values
 from halfstep.data.ids import encode
 from halfstep.data.plain_ids import objects
 from halfstep.errors import one_of
@@ -55,7 +55,7 @@ def assemble(
     """
     one_of("duplicates", duplicates, DUPLICATES)
     # Counting needs no weights: every row is one.
-    values = np.ones(len(users)) if weights is None or duplicates == "count" else weights
+    values: Values = 1.0 if weights is None or duplicates == "count" else weights
     # What cannot be stored as float32 is as unusable as what is no number.
     usable = np.abs(values) <= np.finfo(np.float32).max
     known = (users.codes >= 0) & (items.codes >= 0)
@@ -67,7 +67,8 @@ def assemble(
         report["rows_without_timestamp"] = int((known & usable & ~timed).sum())
     keep = known & usable & timed
     if not keep.all():
-        users, items, values = users.rows(keep), items.rows(keep), values[keep]
+        users, items = users.rows(keep), items.rows(keep)
+        values = values[keep] if isinstance(values, np.ndarray) else values
         timestamps = None if timestamps is None else timestamps[keep]
 
     user_ids, rows = _encode(users)
@@ -117,13 +118,14 @@ def _encode(column: Coded) -> tuple[npt.NDArray[Any], npt.NDArray[np.integer[Any
     """The ids and, for each row, the number of its id."""
     column = column.used_only()
     index, order = encode(column.values)
-    return np.asarray(index.ids), np.asarray(order)[column.codes]
+    sorted_already = np.array_equal(order, np.arange(len(order)))
+    return np.asarray(index.ids), column.codes if sorted_already else np.asarray(order)[column.codes]
 
 
 def _cells(
     rows: npt.NDArray[Any],
     columns: npt.NDArray[Any],
-    weights: FloatArray,
+    weights: Values,
     times: FloatArray | None,
     shape: tuple[int, int],
     duplicates: str,
@@ -133,34 +135,33 @@ def _cells(
     """The canonical CSR matrix, the timestamps of its cells, and how many rows repeated a pair."""
     if times is not None and duplicates == "last":
         by_time = np.argsort(times, kind="stable")
-        rows, columns, weights, times = rows[by_time], columns[by_time], weights[by_time], times[by_time]
+        rows, columns, times = rows[by_time], columns[by_time], times[by_time]
+        weights = weights[by_time] if isinstance(weights, np.ndarray) else weights
     # Sorted in linear time; of a pair that comes twice, the cells stay in their order.
     cells = Observations.from_cells(rows, columns, shape, 0.0 if times is None else times, weights, dtype=np.float64)
-    row = np.repeat(np.arange(shape[0]), cells.counts)
-    new = np.ones(len(cells), np.bool_)
-    new[1:] = (row[1:] != row[:-1]) | (cells.indices[1:] != cells.indices[:-1])
-    starts = np.flatnonzero(new)
-    repeated = len(cells) - len(starts)
+    again = cells.repeated
+    repeated = int(np.count_nonzero(again))
     if repeated and duplicates == "error":
-        at = np.flatnonzero(~new)[0]
+        at = int(np.argmax(again))
+        row = int(np.searchsorted(cells.indptr, at, side="right")) - 1
         raise ValueError(
-            f"{repeated} rows repeat a (user, item) pair, the first ({user_ids[row[at]]!r}, "
+            f"{repeated} rows repeat a (user, item) pair, the first ({user_ids[row]!r}, "
             f"{item_ids[cells.indices[at]]!r}); duplicates='sum', 'mean', 'max', 'count' or 'last' combines them"
         )
-    sizes = np.diff(np.append(starts, len(cells)))
-    weights = _combine(np.asarray(cells.weights), starts, sizes, duplicates).astype(np.float32)
-    indptr = np.searchsorted(starts, cells.indptr)
-    matrix = sparse.csr_array((weights, cells.indices[starts], indptr), shape=shape)
+    each, places, indptr = np.broadcast_to(np.asarray(cells.weights), len(cells)), cells.indices, cells.indptr
+    latest = None if times is None else np.asarray(cells.targets)
+    if repeated:
+        starts = np.flatnonzero(~again)
+        sizes = np.diff(np.append(starts, len(cells)))
+        each, places, indptr = _combine(each, starts, sizes, duplicates), places[starts], np.searchsorted(starts, indptr)
+        latest = None if latest is None else _combine(latest, starts, sizes, "max")
+    matrix = sparse.csr_array((each.astype(np.float32), places, indptr), shape=shape)
     matrix.has_sorted_indices = matrix.has_canonical_format = True
-    if times is not None:
-        times = _combine(np.asarray(cells.targets), starts, sizes, "max")
-    return matrix, times, repeated
+    return matrix, latest, repeated
 
 
 def _combine(weights: FloatArray, starts: npt.NDArray[Any], sizes: npt.NDArray[Any], how: str) -> FloatArray:
     """One weight for each run of equal pairs that begins at `starts` and has `sizes` rows."""
-    if len(starts) == len(weights):  # also where there are none, which `reduceat` cannot do
-        return weights
     if how == "count":
         return sizes.astype(np.float64)
     if how == "last":

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from halfstep.data.ids import encode
 from halfstep.data.plain_ids import as_series, factorise, is_null, number_objects, objects
+from halfstep.data.row_groups import RowGroups
 
 IntArray = npt.NDArray[np.integer[Any]]
 FloatArray = npt.NDArray[np.float64]
@@ -52,6 +53,12 @@ class Coded:
             values, codes = np.unique(array, return_inverse=True)
         return cls(codes, values).without(is_missing(values))
 
+    @classmethod
+    def streamed(cls, table: RowGroups, column: str) -> Coded:
+        """The same from a column of a Parquet file, a row group at a time."""
+        values, codes = table.coded(column)
+        return cls(codes, values).without(is_missing(values))
+
     def without(self, missing: npt.NDArray[np.bool_]) -> Coded:
         """The same column with the marked values turned into missing ones."""
         if not missing.any():
@@ -62,7 +69,9 @@ class Coded:
 
     def used_only(self) -> Coded:
         """The same column with the values no row holds left out."""
-        return self.without(np.bincount(self.codes[self.codes >= 0], minlength=len(self.values)) == 0)
+        unused = np.ones(len(self.values) + 1, np.bool_)  # code -1 lands on the last
+        unused[self.codes] = False
+        return self.without(unused[:-1])
 
     def rows(self, keep: npt.NDArray[Any]) -> Coded:
         """The column of the rows `keep` marks or lists."""

@@ -15,6 +15,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from halfstep.data.row_groups import RowGroups
 from halfstep.errors import require
 
 from ._archive import RATIO, Archive, most_unpacked, plain_suffix
@@ -63,6 +64,8 @@ def _read(
                 f"path_or_frame={str(source)!r} is not a file; give a CSV, TSV, JSON lines, Parquet, Arrow or .npz file"
             )
         suffix = plain_suffix(path.name)
+        if path.suffix.lower() in PARQUET and importlib.util.find_spec("pyarrow") is not None:
+            return (*_from_parquet(path, choose), path.name)
         if path.suffix.lower() in PARQUET + ARROW:
             return (*_from_frame(_binary_file(path, choose), choose), path.name)
         if suffix in JSON_LINES:
@@ -81,21 +84,21 @@ def _read(
     return (*_from_rows(source, choose), "rows")
 
 
+def _from_parquet(path: Path, choose: Chooser) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Column after column, ids a row group at a time."""
+    table = RowGroups(path, "path_or_frame")
+    roles = choose(table.names)
+    streamed = {role: Coded.streamed(table, roles[role]) for role in ("user", "item") if table.streams(roles[role])}
+    columns, report = _take({k: v for k, v in roles.items() if k not in streamed}, table.whole, table.n_rows)
+    return {role: (streamed | columns)[role] for role in roles}, report | {"columns": roles}
+
+
 def _binary_file(path: Path, choose: Chooser) -> Any:
     """A lazy or eager frame of a Parquet or Arrow IPC file; only the columns asked for are read."""
     parquet = path.suffix.lower() in PARQUET
     if importlib.util.find_spec("pyarrow") is None:
         polars = require("polars", extra="frames")
         return nw.from_native(polars.scan_parquet(path) if parquet else polars.scan_ipc(path))
-    if parquet:
-        import pyarrow.parquet
-
-        schema = pyarrow.parquet.read_schema(path)
-        roles = choose(list(schema.names))
-        # Text ids are most often stored as a dictionary: keep it instead of spelling every row out.
-        text = [roles[r] for r in ("user", "item") if pyarrow.types.is_string(schema.field(roles[r]).type)]
-        with pyarrow.parquet.ParquetFile(path, read_dictionary=text) as file:
-            return nw.from_native(file.read(columns=list(roles.values())))
     import pyarrow.feather
 
     with pyarrow.memory_map(str(path)) as handle:
