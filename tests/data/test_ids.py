@@ -13,7 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from halfstep.data import ids as ids_module
+from numpy.testing import assert_array_equal
+
 from halfstep.data.ids import Index, encode
+from halfstep.data.plain_ids import IntLookup
 from halfstep.errors import UnknownIdError
 
 int64s = st.integers(-(2**63), 2**63 - 1)
@@ -254,3 +257,13 @@ def test_inconsistent_state_raises():
         Index.from_state({**state, "kind": "pickle"}, arrays)
     with pytest.raises(ValueError, match="must be unique"):
         Index.from_state({"kind": "int", "length": 2}, {"ids": np.array([1, 1])}).position(1)
+
+
+@pytest.mark.parametrize("step", [1_000_003, 10**12 + 39, 2**40, 3 * 2**33])
+def test_ids_at_even_distances_keep_slots_of_their_own(step):
+    """One product as a hash put 77% of the ids 17, 17 + step, ... into slots of others, each a binary search."""
+    lookup = IntLookup(np.arange(100_000, dtype=np.int64) * step + 17)
+    assert not lookup.direct
+    lost = lookup.table[lookup._slots(lookup.ids)] != np.arange(100_000)
+    assert lost.mean() < 0.2
+    assert_array_equal(lookup.find(lookup.ids[::-7]), np.arange(100_000)[::-7])

@@ -32,6 +32,40 @@ print(status("VmHWM") - before, WALS.estimate_memory(users, items, X.nnz, rank, 
 """
 
 
+FROM_FILE = """
+import sys
+import numpy as np, pyarrow as pa, pyarrow.parquet as pq
+from halfstep import WALS
+
+def status(field):
+    return int(next(line for line in open("/proc/self/status") if line.startswith(field)).split()[1]) * 1024
+
+users, items, per_user, path = 80_000, 8_000, 100, sys.argv[1]
+rng = np.random.default_rng(0)
+with pq.ParquetWriter(path, pa.schema([("user", pa.int64()), ("item", pa.int64())])) as file:
+    for first in range(0, users, 10_000):
+        columns = np.arange(per_user) * 80 + rng.integers(0, 80, (10_000, per_user))
+        rows = np.repeat(np.arange(first, first + 10_000) * 977, per_user)
+        file.write_table(pa.table([rows, columns.ravel()], names=["user", "item"]))
+small = path + ".small.parquet"
+pq.write_table(pq.read_table(path).slice(0, 1000), small)
+WALS(rank=8, max_iter=1, n_threads=2).fit(small)
+pa.default_memory_pool().release_unused()
+open("/proc/self/clear_refs", "w").write("5")
+before = status("VmRSS")
+X = WALS(rank=32, max_iter=1, random_state=0, n_threads=2).fit(path).fitted_.cells
+told = dict(weighted=False, file_rows=users * per_user, n_threads=2)
+print(status("VmHWM") - before, WALS.estimate_memory(*X.shape, len(X), 32, **told).peak)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux to measure the peak")
+def test_estimate_from_a_file_is_within_a_fifth_of_the_measured_peak(tmp_path: Path) -> None:
+    run = [sys.executable, "-c", FROM_FILE, str(tmp_path / "a.parquet")]
+    measured, estimated = map(int, subprocess.run(run, capture_output=True, text=True, check=True).stdout.split())
+    assert 0.8 < estimated / measured < 1.2
+
+
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux to measure the peak")
 @pytest.mark.parametrize(("weights", "rank"), [("weighted", "16"), ("constant", "64")])
 def test_estimate_is_within_a_fifth_of_the_measured_peak(weights: str, rank: str) -> None:
@@ -58,6 +92,17 @@ def test_what_costs_more_is_counted() -> None:
     assert WALS.estimate_memory(*sizes, n_threads=1, loss="absolute").peak == plain + 2 * 4_000_000 * 4
     assert WALS.estimate_memory(*sizes, n_threads=4).peak > plain
     assert WALS.estimate_memory(*sizes, n_threads=1, dtype="float64").peak > 1.5 * plain
+
+
+def test_a_file_costs_what_its_rows_cost_while_they_are_sorted() -> None:
+    told = {"n_threads": 1, "weighted": False}
+    given = WALS.estimate_memory(50_000, 10_000, 40_000_000, 8, **told)
+    from_file = WALS.estimate_memory(50_000, 10_000, 40_000_000, 8, **told, file_rows=50_000_000)
+    assert from_file.peak > given.peak + 4 * 40_000_000
+    assert from_file.items["row numbers"] == 8 * 50_000_000
+    assert from_file.phases["sweeps"]["given orientation"] == 8 * 50_001 + 4 * 40_000_000
+    with pytest.raises(ValueError, match="file_rows=3 must be a whole number of at least 40000000"):
+        WALS.estimate_memory(50_000, 10_000, 40_000_000, 8, file_rows=3)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ GRAM_SHARE, GRAM_PARTS = (
     64,
 )  # a Gram matrix is summed over shares of at least so many rows, at most so many parts
 STRIP = 16  # columns of weights that a task solves
-A_GROUP, A_ROW = 2**20, 90  # rows of a row group, mostly; bytes for each of them while one column is read and numbered
+A_GROUP, A_ROW = 2**20, 20  # rows of a row group, mostly; bytes for each of them while one column is read and numbered
 AN_ID = 64  # an id with what finds it
 PANEL = 128  # rows gathered at a time by the kernels
 
@@ -128,13 +128,12 @@ def estimate_memory(
     if file_rows is None:
         return MemoryEstimate({"reading": reading, "start": start, "sweeps": sweeps})
     check_number("file_rows", file_rows, at_least=nnz, whole=True)
-    ids = {"ids": rows * AN_ID}
+    ids = {"ids": rows * AN_ID, "a row group": min(file_rows, A_GROUP) * A_ROW}  # Arrow gives it back late
     grouped = {"cells grouped by item": 8 * (n_items + 1) + file_rows * cell}
     numbered = {"row numbers": 8 * file_rows, "weights": weight * file_rows}
-    reading = ids | numbered | {"a row group": min(file_rows, A_GROUP) * A_ROW}
     grouping = ids | numbered | grouped
     sorting = ids | grouped | {"given orientation": 8 * (n_users + 1) + file_rows * cell}
-    phases = {"reading": reading, "grouping": grouping, "sorting": sorting}
+    phases = {"reading": ids | numbered, "grouping": grouping, "sorting": sorting}
     return MemoryEstimate(phases | {"start": ids | start, "sweeps": ids | sweeps})
 
 
