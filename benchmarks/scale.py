@@ -165,6 +165,7 @@ def run(path: str, told: dict[str, Any]) -> None:
     gc.collect()
     with stage("load, mapped"):
         loaded = hs.load(saved, mmap=True)
+    del loaded
     saved.unlink()
     tell("process", **facts)
 
@@ -226,7 +227,8 @@ if __name__ == "__main__":
         begun = time.perf_counter()
         if not path.exists():
             write(path, size, told.ids, told.weights)
-        print(f"{path.stat().st_size / 1e6:,.0f} MB of Parquet, made in {time.perf_counter() - begun:.0f} s", flush=True)
+        made = time.perf_counter() - begun
+        print(f"{path.stat().st_size / 1e6:,.0f} MB of Parquet, made in {made:.0f} s", flush=True)
         command = [sys.executable, __file__, "--stages", str(path), *sys.argv[1:]]
         rows: list[dict[str, Any]] = []
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -11,10 +11,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from halfstep.data import ids as ids_module
 from numpy.testing import assert_array_equal
 
+from halfstep.data import ids as ids_module
 from halfstep.data.ids import Index, encode
 from halfstep.data.plain_ids import IntLookup
 from halfstep.errors import UnknownIdError

@@ -126,7 +126,7 @@ class Observations:
         weights: Values = 1.0,
         dtype: Any = np.float32,
     ) -> Observations:
-        """The first half of `from_cells`: (m, n), the rows of a column in the order given. What was given may go now."""
+        """The first half of `from_cells`: (m, n), the rows of a column as they come. What was given may go now."""
         check_size(shape)
         for name, places, n in (("rows", rows, shape[0]), ("columns", columns, shape[1])):
             if len(places) and (places.min() < 0 or places.max() >= n):  # a cast to int32 would hide some of them
@@ -180,7 +180,7 @@ class Observations:
         if weights.ndim == 0 and np.float32(weights) == weights:
             weights = weights.astype(np.float32)
         data = np.broadcast_to(weights, (len(self),)).copy()
-        # scipy copies int64 indptr down to the width of the indices; harmless below 2^31 cells.
+        # scipy wants one width for both: indptr as int32 below 2^31 cells, indices as int64 from there on.
         return sp.csr_array((data, self.indices, self.indptr), shape=self.shape)
 
     def _without(self, gone: NDArray[np.int64]) -> Observations:

@@ -54,7 +54,7 @@ class RowGroups:
     def __init__(self, path: str | os.PathLike[str], argument: str = "X") -> None:
         self._pq = require("pyarrow.parquet", "frames")
         if not Path(path).exists():
-            raise FileNotFoundError(f"{argument}={str(path)!r} does not exist; give a Parquet file or a folder of some.")
+            raise FileNotFoundError(f"{argument}={str(path)!r} does not exist; give a Parquet file or a folder")
         self.paths = _inside(Path(path)) if Path(path).is_dir() else [Path(path)]
         self.groups: list[Group] = []
         self.n_rows = 0
@@ -164,7 +164,7 @@ class RowGroups:
                     first += len(batch)
             except Exception as error:  # of pyarrow, whatever is wrong with it
                 raise ValueError(
-                    f"row group {group.number} of {self.paths[group.file]} cannot be read: {error}; write the file again"
+                    f"row group {group.number} of {self.paths[group.file]} cannot be read: {error}; write it again"
                 ) from error
         pyarrow.default_memory_pool().release_unused()  # it would keep what the next steps could use
 

@@ -73,8 +73,8 @@ def read_table(
 
     Sparse matrix or 2-D array: rows are users, columns items, values weights, ids are row and column numbers; a zero
     is an unobserved cell. Frame: a row for each cell, columns named or detected. Repeated cells are summed. The path of
-    a Parquet file, or of a folder of some: as the frame, but read a row group at a time; of an .npz file of scipy: as the
-    matrix, its arrays mapped.
+    a Parquet file, or of a folder of some: as the frame, but read a row group at a time. The path of an .npz file of
+    scipy: as the matrix, its arrays mapped.
     signed : whether weights may be below 0.
     """
     named = {"user": user, "item": item, "weight": weight}

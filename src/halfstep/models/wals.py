@@ -161,7 +161,8 @@ class WALS(ImplicitModel):
         X : scipy sparse matrix or 2-D array of weights (users x items, 0 is unobserved), `Interactions`, or a frame
             (pandas, polars, pyarrow; with `SparkEngine` a Spark DataFrame) with a row for each pair. `user`, `item`,
             `weight` name its columns; they are detected from common names when left out, and weights are 1 without
-            such a column.
+            such a column. The path of a Parquet file, or of a folder of some, is read a row group at a time and gives
+            the bits of its frame; that of an .npz file of scipy is mapped.
         y : ignored, for scikit-learn.
         user_features, item_features : what is known of users and items beside their interactions: whatever
             `halfstep.data.features.Features.of` takes, such as a frame with an id column. Ids without a row are known

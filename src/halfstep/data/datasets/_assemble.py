@@ -153,8 +153,11 @@ def _cells(
     if repeated:
         starts = np.flatnonzero(~again)
         sizes = np.diff(np.append(starts, len(cells)))
-        each, places, indptr = _combine(each, starts, sizes, duplicates), places[starts], np.searchsorted(starts, indptr)
-        latest = None if latest is None else _combine(latest, starts, sizes, "max")
+        each, latest = (
+            None if values is None else _combine(values, starts, sizes, how)
+            for values, how in ((each, duplicates), (latest, "max"))
+        )
+        places, indptr = places[starts], np.searchsorted(starts, indptr)
     matrix = sparse.csr_array((each.astype(np.float32), places, indptr), shape=shape)
     matrix.has_sorted_indices = matrix.has_canonical_format = True
     return matrix, latest, repeated
