@@ -71,7 +71,7 @@ class Index:
         return index
 
     @classmethod
-    def _unique(cls, ids: NDArray[Any], name: str) -> Index:
+    def unique(cls, ids: NDArray[Any], name: str) -> Index:
         """An index of plain ids that should be unique already; checked when first looked up."""
         index = cls.__new__(cls)
         index._set(ids, len(ids), name)
@@ -151,8 +151,8 @@ class Index:
         if self.is_range and np.array_equal(unseen, np.arange(len(self), size)):
             return Index.range(size, self.name)
         if not len(self):
-            return Index._unique(unseen, self.name)
-        return Index._unique(np.concatenate([self.ids, unseen]), self.name)  # int64 with object is object
+            return Index.unique(unseen, self.name)
+        return Index.unique(np.concatenate([self.ids, unseen]), self.name)  # int64 with object is object
 
     def __len__(self) -> int:
         return self._length
@@ -286,7 +286,7 @@ class Index:
             raise ValueError(f"{len(ids)} ids where {length} are announced")
         if len(set(ids.tolist())) != length:
             raise ValueError(f"{called(name)} must be unique")
-        return cls._unique(ids, name)
+        return cls.unique(ids, name)
 
 
 def encode(values: Any, name: str = "") -> tuple[Index, NDArray[np.int32]]:
@@ -303,19 +303,19 @@ def encode(values: Any, name: str = "") -> tuple[Index, NDArray[np.int32]]:
         return _sort_texts(texts.tolist(), codes, name)
     plain = plain_ids(values, name)
     if plain.dtype == np.int64:
-        index = Index._unique(sorted_distinct(plain), name)
+        index = Index.unique(sorted_distinct(plain), name)
         return index, index._find(plain).astype(np.int32)
     numbers, codes = number_objects(plain, name)
     distinct = list(numbers)
     if set(map(type, distinct)) <= {str}:
         return _sort_texts(distinct, codes, name)
-    return Index._unique(objects(distinct), name), codes.astype(np.int32)
+    return Index.unique(objects(distinct), name), codes.astype(np.int32)
 
 
 def _sort_texts(texts: Sequence[str], codes: NDArray[Any], name: str) -> tuple[Index, NDArray[np.int32]]:
     """Sort the distinct `texts` and renumber `codes` to match."""
     order = sorted(range(len(texts)), key=texts.__getitem__)
-    index = Index._unique(objects([texts[number] for number in order]), name)
+    index = Index.unique(objects([texts[number] for number in order]), name)
     rank = np.empty(len(texts), dtype=np.int32)
     rank[order] = np.arange(len(texts), dtype=np.int32)
     return index, rank[codes]

@@ -92,7 +92,7 @@ class RowGroups:
                 f"{np.count_nonzero(missing)} of {self.n_rows} {called(name)} in column {column!r} are missing (null), "
                 f"the first at {self.where(int(np.argmax(missing)))}; drop those rows or give them an id"
             )
-        return Index._unique(known, name), codes
+        return Index.unique(known, name), codes
 
     def coded(self, column: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
         """Distinct values of a column of integers or text, sorted, and for every row which it holds; -1 for null."""
