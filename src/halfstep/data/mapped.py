@@ -86,9 +86,9 @@ def read_matrix(path: str | os.PathLike[str]) -> Any:
 def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
     """An array of the archive: a view of the file where it is stored as it is, and lies as numbers must lie."""
     with archive.open(info) as member:
-        version = np.lib.format.read_magic(member)  # type: ignore[no-untyped-call]
+        version = np.lib.format.read_magic(member)
         read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
-        shape, fortran, dtype = read(member)  # type: ignore[no-untyped-call]
+        shape, fortran, dtype = read(member)
         header = member.tell()
         if dtype.hasobject or fortran:
             raise ValueError(f"{info.filename} is no array of numbers")
@@ -96,7 +96,7 @@ def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArr
             raise ValueError(f"{info.filename} is not as long as it says")
         if info.compress_type != zipfile.ZIP_STORED:
             array = np.empty(shape, dtype)
-            room = memoryview(array.reshape(-1).view(np.uint8))
+            room = memoryview(array.reshape(-1).view(np.uint8).data)
             for first in range(0, array.nbytes, 2**20):
                 some = member.read(2**20)
                 room[first : first + len(some)] = some

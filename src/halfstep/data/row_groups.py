@@ -152,7 +152,8 @@ class RowGroups:
         """First row and values of some rows at a time: an Arrow array, of text with a dictionary, of ids as numbers."""
         import pyarrow
 
-        opened, file = -1, None
+        opened: int = -1
+        file: Any = None
         for group in self.groups:
             if group.file != opened:
                 opened = group.file

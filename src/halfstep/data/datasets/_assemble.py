@@ -153,10 +153,8 @@ def _cells(
     if repeated:
         starts = np.flatnonzero(~again)
         sizes = np.diff(np.append(starts, len(cells)))
-        each, latest = (
-            None if values is None else _combine(values, starts, sizes, how)
-            for values, how in ((each, duplicates), (latest, "max"))
-        )
+        each = _combine(each, starts, sizes, duplicates)
+        latest = None if latest is None else _combine(latest, starts, sizes, "max")
         places, indptr = places[starts], np.searchsorted(starts, indptr)
     matrix = sparse.csr_array((each.astype(np.float32), places, indptr), shape=shape)
     matrix.has_sorted_indices = matrix.has_canonical_format = True
