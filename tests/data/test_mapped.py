@@ -41,6 +41,11 @@ def test_a_disk_that_is_full_is_an_error_and_not_a_dead_process(tmp_path, monkey
         in_file(np.zeros((1, 1)), tmp_path)
 
 
+def test_a_folder_that_is_none_is_named(tmp_path, matrix):
+    with pytest.raises(NotADirectoryError, match=r"rows_in='.*nowhere' is no folder"):
+        WALS(rank=2, engine=LocalEngine(rows_in=tmp_path / "nowhere")).fit(matrix)
+
+
 @pytest.mark.parametrize("solver", ["exact", "cg"])
 def test_a_fit_with_its_rows_in_files_has_the_same_bits(tmp_path, matrix, solver):
     told = {"rank": 5, "max_iter": 3, "random_state": 0, "solver": solver}

@@ -22,6 +22,8 @@ AT_ONCE = 2**14  # rows that are copied
 
 def in_file(rows: NDArray[Any], folder: str | os.PathLike[str]) -> NDArray[Any]:
     """The same rows in a file of that folder, which has no name and goes when the array does."""
+    if not Path(folder).is_dir():
+        raise NotADirectoryError(f"rows_in={str(folder)!r} is no folder; give one on a disk with room for the factors.")
     if not rows.nbytes:
         return rows
     with tempfile.TemporaryFile(dir=folder, prefix="halfstep-rows-") as file:
