@@ -189,9 +189,13 @@ class _Available(Generic[Model, Given, Answer]):
     def __get__(self, model: Model, owner: type) -> Callable[Given, Answer]: ...
     def __get__(self, model: Any, owner: type) -> Any:
         def held(model: Any) -> Any:
-            if not self.check(model):
-                name = self.method.__name__
-                raise AttributeError(f"This {type(model).__name__!r} has no attribute {name!r}")
+            refused = f"This {type(model).__name__!r} has no attribute {self.method.__name__!r}"
+            try:
+                able = self.check(model)
+            except Exception as error:  # such as a parameter that is none
+                raise AttributeError(refused) from error
+            if not able:
+                raise AttributeError(refused)
             return MethodType(self.method, model)
 
         @wraps(self.method)
