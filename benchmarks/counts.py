@@ -32,7 +32,12 @@ from halfstep import _core
 
 KEPT = Path(__file__).with_name("counts.json")
 MOST = 0.03
-MARK = "a64l"  # a function of the C library that nobody else calls: at each call callgrind writes what it has counted
+# Counting makes everything fifty times slower, so it is on for the cases alone; a case is one part of what is written.
+MARKS = """
+#include <valgrind/callgrind.h>
+void begin(void) { CALLGRIND_START_INSTRUMENTATION; CALLGRIND_ZERO_STATS; }
+void end(const char* name) { CALLGRIND_DUMP_STATS_AT(name); CALLGRIND_STOP_INSTRUMENTATION; }
+"""
 
 Case = Callable[[], object]
 
@@ -88,21 +93,23 @@ def cases() -> dict[str, Case]:
         "ratings, squared, rank 8": rating("squared", 8),
         "ratings, absolute, rank 6": rating("absolute", 6, max_iter=2),
         "ratings, logistic, rank 6": rating("logistic", 6, max_iter=2),
-        "draws, rank 6": lambda: hs.BayesMF(6, n_sweeps=6, **one).fit(pairs, y),
+        "draws, rank 6": lambda: hs.BayesMF(6, n_sweeps=4, **one).fit(pairs, y),
         "fused predictions, rank 3": lambda: hs.CFEnsemble(3, max_iter=5, **one).fit(P, labels),
         "best 10 of 3,000 items": lambda: _core.top_k(left, right, 10, n_threads=1),
         "item graph and its lists": lambda: graph.fit(R).recommend(np.arange(300), 10),
     }
 
 
-def run(path: str) -> None:
-    """Inside callgrind: each case between two marks."""
+def run(path: str, marks: str, only: str) -> None:
+    """Inside callgrind: each case between two marks. Prints their names."""
     _core.use_instruction_set(path)
-    mark = getattr(ctypes.CDLL(None), MARK)
+    mark = ctypes.CDLL(marks)
     for name, case in cases().items():
-        mark(b"a")
+        if only not in name:
+            continue
+        mark.begin()
         case()
-        mark(b"a")
+        mark.end(name.encode())
         print(name)
 
 
@@ -121,22 +128,23 @@ def spent(written: str) -> int:
     return total
 
 
-def count(path: str) -> dict[str, int]:
-    """Instructions of each case."""
+def count(path: str, only: str = "") -> dict[str, int]:
+    """Instructions of each case, or of those with `only` in their name."""
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "counts"
-        command = ["valgrind", "--tool=callgrind", f"--dump-before={MARK}", "--compress-strings=no"]
-        command += [f"--callgrind-out-file={out}", sys.executable, __file__, "--path", path, "--run"]
+        out, marks = Path(folder) / "counts", Path(folder) / "marks.so"
+        subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", marks], input=MARKS, text=True, check=True)
+        command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--compress-strings=no"]
+        command += [f"--callgrind-out-file={out}", sys.executable, __file__, "--path", path, "--only", only]
+        command += ["--run", str(marks)]
         single = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         told = subprocess.run(
             command, env=os.environ | single | {"PYTHONHASHSEED": "0"}, capture_output=True, text=True
         )
         if told.returncode:
             sys.exit(f"valgrind did not come to its end:\n{told.stderr[-3000:]}")
-        # parts: before the first case, the first case, between, the second case, ...
-        named = told.stdout.splitlines()
-        parts = [out.with_name(f"counts.{2 * k + 2}") for k in range(len(named))]
-        return {name: spent(part.read_text(errors="replace")) for name, part in zip(named, parts, strict=True)}
+        names = told.stdout.splitlines()
+        written = [out.with_name(f"counts.{number}") for number in range(1, len(names) + 1)]
+        return {name: spent(part.read_text(errors="replace")) for name, part in zip(names, written, strict=True)}
 
 
 def holds_for(path: str) -> dict[str, str]:
@@ -162,10 +170,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--path", default="avx2", help="a path through the core, of show_config()")
-    parser.add_argument("--run", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--only", default="", help="a part of the names of the cases wanted")
+    parser.add_argument("--run", metavar="MARKS", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.run:
-        return run(given.path)
+        return run(given.path, given.run, given.only)
     if given.path not in _core.instruction_sets():
         print(f"NOT COMPARED: this machine has no path {given.path!r}, only {_core.instruction_sets()}.")
         return
@@ -173,11 +182,11 @@ def main() -> None:
     if kept["holds_for"] != here and not given.write and given.path == kept["holds_for"]["path"]:
         print(f"NOT COMPARED: counts are kept for {kept['holds_for']}, this is {here}; --write keeps those of here.")
         return
-    found = count(given.path)
+    found = count(given.path, given.only)
     lines, slower = verdict(kept["counts"], found)
     print("\n".join([f"{'instructions in the core':<36}{'kept':>14}{'now':>14}{'change':>9}", *lines]))
     if given.write:
-        KEPT.write_text(json.dumps({"holds_for": here, "counts": found}, indent=1) + "\n")
+        KEPT.write_text(json.dumps({"holds_for": here, "counts": kept["counts"] | found}, indent=1) + "\n")
     elif slower:
         sys.exit(f"slower by more than {MOST:.0%}: {', '.join(slower)}. If that is meant: benchmarks/counts.py --write")
 
