@@ -158,11 +158,11 @@ def verdict(kept: dict[str, int], found: dict[str, int], most: float = MOST) -> 
     """Lines of a table, and the names of cases that became slower, or that nobody has kept."""
     lines, slower = [], []
     for name, now in found.items():
-        before = kept.get(name)
-        change = now / before - 1 if before else float("inf")
-        if change > most:
-            slower.append(name)
-        lines.append(f"{name:<36}{before or 0:>14,}{now:>14,}{change:>+9.1%}" + ("  SLOWER" * (change > most)))
+        before = kept.get(name, 0)
+        is_slower = now - before > most * before
+        slower += [name] * is_slower
+        change = f"{now / before - 1:+.1%}" if before else "new"
+        lines.append(f"{name:<36}{before:>14,}{now:>14,}{change:>9}" + "  SLOWER" * is_slower)
     return lines, slower
 
 
