@@ -133,7 +133,8 @@ def _codes_of_arrow(indices: Any) -> NDArray[Any]:
     codes = np.frombuffer(numbers, np.dtype(str(indices.type)))[here]
     if not indices.null_count:
         return codes
-    return np.where(np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[here], codes, -1)
+    there = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[here]
+    return np.where(there, codes.astype(np.int64), -1)
 
 
 def _distinct_of_arrow(values: Any) -> NDArray[Any]:
