@@ -7,7 +7,7 @@ SOURCES := $(wildcard cpp/*) CMakeLists.txt pyproject.toml
 DATA ?= ../shared/data
 LOCKED := cli report serve tune frames test dev
 
-.PHONY: help demo test test-heavy test-browser test-spark bench pictures docs wheel wheel-test lint format lock locked audit sbom clean fuzz fuzz-quick sanitize torture kills coverage mutants
+.PHONY: help demo test test-heavy test-browser test-spark bench bench-counts pictures docs wheel wheel-test lint format lock locked audit sbom clean fuzz fuzz-quick sanitize torture kills coverage mutants
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -64,6 +64,15 @@ test-heavy: $(VENV)/.test   ## tests that take seconds each: whole runs of bench
 
 bench: $(VENV)/.bench   ## set up the peers, then the tables of docs/benchmarks.md
 	@for script in wals plqmf cf_speed skills; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+
+$(VENV)/.valgrind: $(VENV)/.test
+	@echo "== valgrind"
+	@command -v valgrind >/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq valgrind >/dev/null; } \
+		|| { echo "counting needs valgrind: install it"; exit 1; }
+	@touch $@
+
+bench-counts: $(VENV)/.valgrind  ## instructions of twelve small cases, held against benchmarks/counts.json: 3% more fails
+	@$(BIN)/python benchmarks/counts.py
 
 test-browser: $(VENV)/.browser  ## the explorer in a real browser, against real servers
 	@$(BIN)/python -m pytest -m browser tests/browser

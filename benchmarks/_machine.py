@@ -20,7 +20,9 @@ def describe(*packages: str) -> str:
     if os.path.exists("/proc/cpuinfo"):
         with open("/proc/cpuinfo") as lines:
             cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), cpu)
-    versions = [f"{name} {metadata.version(name)}" for name in ("numpy", "scipy", *packages)]
+    there = {found.metadata["Name"].lower() for found in metadata.distributions()}
+    named = [name for name in ("numpy", "scipy", *packages) if name.lower() in there]
+    versions = [f"{name} {metadata.version(name)}" for name in named]
     return (
         f"{cpu}, {len(os.sched_getaffinity(0))} cores, {_core.instruction_set()}, "
         f"Python {platform.python_version()}, halfstep {halfstep.__version__}, {', '.join(versions)}"

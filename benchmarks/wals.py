@@ -2,7 +2,7 @@
 
     python benchmarks/wals.py                  every section (about 15 minutes on two cores)
     python benchmarks/wals.py sweep --case small
-    python benchmarks/wals.py race | esco | memory | recommend | import
+    python benchmarks/wals.py race | esco | fresh | busy | memory | recommend | import
 
 Same data, same threads, same objective computed by one function on everybody's factors. implicit's weights are relative
 to a background of 1, so it gets w/w0 and reg/w0; cmfrec's confidence is 1 + alpha x. Seconds are of one sweep of both
@@ -20,6 +20,7 @@ import argparse
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -195,15 +196,92 @@ def race_section(threads: int) -> None:
     print(table(["solver", "sweeps", "seconds", "objective"], rows))
 
 
+ESCO = Path(os.environ.get("HALFSTEP_DATA", Path(__file__).parents[2] / "shared" / "data")) / "esco-1.1.1"
+
+
 def esco_section(threads: int) -> None:
-    folder = Path(os.environ.get("HALFSTEP_DATA", Path(__file__).parents[2] / "shared" / "data")) / "esco-1.1.1"
-    if not folder.is_dir():
+    if not ESCO.is_dir():
         print("ESCO: skipped, set HALFSTEP_DATA to the folder that holds esco-1.1.1")
         return
-    data = datasets.load_esco(folder)
+    data = datasets.load_esco(ESCO)
     model = WALS(rank=50, max_iter=15, tol=0.0, random_state=0, n_threads=threads)
     model.fit(data)
     print(f"\nESCO, rank 50, 15 sweeps: fit {best_of(5, lambda: model.fit(data)):.2f} s")
+
+
+FRESH = """
+import sys, time, warnings
+warnings.simplefilter("ignore")
+begun = time.perf_counter()
+def part(name):
+    global begun
+    print(f"{name} {time.perf_counter() - begun:.2f}", end=", ")
+    begun = time.perf_counter()
+import halfstep as hs
+model = hs.WALS(**eval(sys.argv[3]), random_state=0)
+part("import")
+data = hs.datasets.load_esco(sys.argv[1])
+part("read")
+model.fit(data)
+part("fit")
+model.save(sys.argv[2])
+part("save")
+model.recommend(model.user_ids_, 10)
+part("recommend")
+"""
+
+
+def fresh_section(threads: int) -> None:
+    """ESCO from its CSV files to a saved model and ten recommendations for all, in processes of their own."""
+    if not ESCO.is_dir():
+        print("ESCO: skipped, set HALFSTEP_DATA to the folder that holds esco-1.1.1")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for settings in (dict(rank=50, max_iter=15, tol=0.0), {}):
+            walls, processors = [], []
+            for _ in range(5):
+                given = repr(settings | {"n_threads": threads})
+                before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+                command = [sys.executable, "-c", FRESH, str(ESCO), folder + "/model.safetensors", given]
+                parts = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                walls.append(time.perf_counter() - begun)
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                processors.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+            print(
+                f"\nESCO in a fresh process, WALS({settings or ''}): median {np.median(walls):.2f} s "
+                f"({min(walls):.2f} to {max(walls):.2f}), {np.median(processors):.2f} s of processor time\n"
+                f"the last one: {parts}rest start and end of Python"
+            )
+
+
+def busy_section(threads: int) -> None:
+    """A fit while every core has other work, `load` processes on each, against the same fit without it."""
+    matrix = datasets.make_implicit(20_000, 5_000, 500_000, random_state=0)
+    model = WALS(rank=64, max_iter=4, tol=0.0, random_state=0, n_threads=threads)
+    cores = len(os.sched_getaffinity(0))
+
+    def timed() -> tuple[float, float]:
+        wall, processor = time.perf_counter(), time.process_time()
+        model.fit(matrix)
+        return time.perf_counter() - wall, time.process_time() - processor
+
+    rows, loads = [], (0, 1, 2, 4)
+    found: dict[int, list[tuple[float, float]]] = {load: [] for load in loads}
+    timed()
+    for _ in range(3):  # in turn, so that whatever else runs here meets all of them
+        for load in loads:
+            others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(load * cores)]
+            try:
+                found[load].append(timed())
+            finally:
+                for other in others:
+                    other.kill()
+                    other.wait()
+    quiet, work = np.median(found[0], axis=0)
+    for load, (wall, processor) in ((load, np.median(found[load], axis=0)) for load in loads):
+        rows.append([f"{load}", f"{wall:.2f} s", f"{wall / quiet:.2f}", f"{load + 1}", f"{processor / work:.2f}"])
+    print("\nA fit while every core has other work; medians of three in turn\n")
+    print(table(["load of each core", "seconds", "times the quiet fit", "fair share", "processor time, times"], rows))
 
 
 def memory_section(threads: int) -> None:
@@ -279,6 +357,8 @@ def import_section(_: int) -> None:
 SECTIONS = {
     "race": race_section,
     "esco": esco_section,
+    "fresh": fresh_section,
+    "busy": busy_section,
     "memory": memory_section,
     "recommend": recommend_section,
     "import": import_section,

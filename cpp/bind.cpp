@@ -98,7 +98,7 @@ void bind_number(nb::module_& m) {
         }
         {
           nb::gil_scoped_release released;
-          const int64_t share = 256;
+          const int64_t share = n < 8192 ? 256 : 512;  // rows that share what is packed; few are spread out
           parallel(n_threads, (int64_t(n) + share - 1) / share, [&](int, int64_t task) {
             kernels<T>().top(t, task * share, std::min(task * share + share, int64_t(n)));
           });

@@ -84,10 +84,45 @@ struct Best {
   }
 };
 
+// How many vectors of scores are looked at together. Few of them have one that belongs to the best.
+constexpr int scan_vectors = 4;
+
+// The largest of `count` vectors and of `least`, which is no NaN, so that none is found.
+template <class T>
+inline T largest(const T* score, int count, T least) {
+  constexpr int w = width<T>;
+  Vec<T> most = least - Vec<T>{};
+#pragma GCC unroll 4
+  for (int v = 0; v < count; ++v) {
+    const Vec<T> at = load(score + v * w);
+    most = at > most ? at : most;
+  }
+  return largest_lane<T>(most);
+}
+
+// Scores of items first, first + 1, ... enter the best of a row. n is a multiple of the vectors looked at together.
+template <class T>
+inline void offer_all(const T* score, int n, int32_t first, Best<T>& heap) {
+  constexpr int w = width<T>;
+  constexpr T lowest = -std::numeric_limits<T>::infinity();
+  T bar = heap.size == heap.k ? heap.score[0] : lowest;  // equal scores come later, so they lose the tie
+  for (int s = 0; s < n; s += scan_vectors * w) {
+    if (!(largest(score + s, scan_vectors, bar) > bar)) continue;
+    for (int v = s; v < s + scan_vectors * w; v += w) {
+      if (!(largest(score + v, 1, bar) > bar)) continue;
+      for (int at = v; at < v + w; ++at)
+        if (score[at] > bar) {
+          heap.offer(score[at], first + at);
+          if (heap.size == heap.k) bar = heap.score[0];
+        }
+    }
+  }
+}
+
 // The best k items of the rows first..last, seen items left out; short lists end in index -1 and score NaN.
 template <class T>
 void top_rows(const TopK<T>& t, int64_t first, int64_t last) {
-  constexpr int w = width<T>, block = 256;
+  constexpr int block = 128, step = scan_vectors * width<T>;
   const int d = t.d, lda = panel_ld<T>(d), ldb = padded<T>(block), rows = int(last - first);
   const size_t high = rows + tile_rows;
   const Room<T> room(high * lda + size_t(d) * ldb + high * ldb);
@@ -111,20 +146,11 @@ void top_rows(const TopK<T>& t, int64_t first, int64_t last) {
     for (int r = 0; r < rows; ++r) {
       T* score = c + ptrdiff_t(r) * ldb;
       const T lowest = -std::numeric_limits<T>::infinity();
-      for (int s = columns; s < round_up(columns, w); ++s) score[s] = lowest;
+      for (int s = columns; s < round_up(columns, step); ++s) score[s] = lowest;
       if (t.seen_indptr)
         for (; seen[r] < t.seen_indptr[first + r + 1] && t.seen_indices[seen[r]] < j + columns; ++seen[r])
           score[t.seen_indices[seen[r]] - j] = lowest;
-      Best<T>& heap = best[r];
-      for (int s = 0; s < columns; s += w) {
-        const T bar = heap.size == heap.k ? heap.score[0] : lowest;
-        const auto above = load(score + s) > bar;  // equal scores come later, so they lose the tie
-        bool any = false;
-        for (int v = 0; v < w; ++v) any |= above[v] != 0;
-        if (!any) continue;
-        for (int v = s; v < s + w && v < columns; ++v)
-          if (score[v] > lowest) heap.offer(score[v], int32_t(j + v));
-      }
+      offer_all(score, round_up(columns, step), int32_t(j), best[r]);
     }
   }
   for (int r = 0; r < rows; ++r) {

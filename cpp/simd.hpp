@@ -52,6 +52,21 @@ inline T horizontal_sum(Vec<T> v) {
   return part[0];
 }
 
+// The largest lane, none of which is NaN: each round turns the vector by half of what is left.
+template <class T, int by, size_t... I>
+inline Vec<T> turned(Vec<T> v, std::index_sequence<I...>) {
+  return __builtin_shufflevector(v, v, ((int(I) + by) % width<T>)...);
+}
+template <class T, int by = width<T> / 2>
+inline T largest_lane(Vec<T> v) {
+  if constexpr (by == 0) {
+    return v[0];
+  } else {
+    const Vec<T> other = turned<T, by>(v, std::make_index_sequence<size_t(width<T>)>());
+    return largest_lane<T, by / 2>(other > v ? other : v);
+  }
+}
+
 constexpr int round_up(int n, int step) { return (n + step - 1) / step * step; }
 
 // A leading dimension of an odd number of cache lines, so that walking down a column does not hit one cache set.

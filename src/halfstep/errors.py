@@ -6,6 +6,7 @@ import difflib
 import importlib
 import math
 import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -33,6 +34,13 @@ def level_of_caller() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
         frame, level = frame.f_back, level + 1
     return level
+
+
+def warn_of_convergence(text: str) -> None:
+    """scikit-learn's `ConvergenceWarning` at the line of whoever called into halfstep."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    warnings.warn(text, ConvergenceWarning, stacklevel=level_of_caller())
 
 
 class CheckpointError(ValueError):

@@ -108,3 +108,21 @@ def test_instruction_sets_end_with_the_baseline():
     assert _core.instruction_set() in names
     with pytest.raises(ValueError, match="no such instruction set"):
         _core.use_instruction_set("avx1024")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("items", [1, 63, 129, 1000])
+def test_the_best_are_found_among_ties_infinities_and_what_is_no_number(dtype, items, instruction_set):
+    rng = np.random.default_rng(items)
+    left, right = np.ones((300, 1), dtype), rng.integers(-40, 40, (items, 1)).astype(dtype)
+    right[rng.random(items) < 0.02] = np.nan
+    right[rng.random(items) < 0.02] = -np.inf
+    right[rng.random(items) < 0.02] = np.inf
+    left[::2] = -1
+    indices, scores = _core.top_k(left, right, 7, n_threads=1)
+    for sign, found, values in ((-1, indices[0], scores[0]), (1, indices[1], scores[1])):
+        of = sign * right[:, 0]
+        there = np.flatnonzero(of > -np.inf)
+        best = there[np.argsort(-of[there], kind="stable")][:7]
+        assert found.tolist() == [*best, *[-1] * (7 - len(best))]
+        assert values[: len(best)].tolist() == of[best].tolist()

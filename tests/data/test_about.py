@@ -170,3 +170,10 @@ def test_other_names_of_the_files_find_rows_in_models_and_their_files(esco, tmp_
     more = hs.datasets.read_interactions([("o/9", "s/1"), ("o/9", "s/9")])
     grown = hs.WALS(1, random_state=0).fit(load_esco(esco)).partial_fit(more)
     assert grown.item_positions(["theatre"]).tolist() == [0]
+
+
+def test_labels_are_cut_as_the_pattern_cuts_them():
+    from halfstep.data.datasets.esco_about import _BETWEEN_LABELS, _labels
+
+    for text in ("a", "a\nb", "a \n\n b", "a\n \t\nb c", "a|b\nc", "a||b", "a\r\nb", "a\n|b", "a\u2003\n\u2003b"):
+        assert _labels(text) == _BETWEEN_LABELS.split(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, wraps
@@ -15,7 +16,7 @@ def blas_threads(n: int | None) -> AbstractContextManager[Any]:
     """Within the block, NumPy's and SciPy's linear algebra runs on at most `n` threads; None leaves it as it is."""
     if n is None:
         return nullcontext()
-    limits: AbstractContextManager[Any] = _controller().limit(limits=n, user_api="blas")
+    limits: AbstractContextManager[Any] = _controller("scipy.linalg" in sys.modules).limit(limits=n, user_api="blas")
     return limits
 
 
@@ -35,7 +36,8 @@ def one_blas_thread(function: Callable[Given, Answer]) -> Callable[Given, Answer
 
 
 @cache
-def _controller() -> Any:
+def _controller(scipy: bool) -> Any:
+    """Of the libraries that are loaded: NumPy's, and later SciPy's."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

@@ -11,8 +11,6 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any, Generic, Self, TypeVar, overload
 
-from sklearn.exceptions import NotFittedError
-
 Value = TypeVar("Value")
 
 
@@ -23,6 +21,8 @@ def fit_of(model: object, so: str = "") -> Any:
     """
     fitted = vars(model).get("fitted_")
     if fitted is None:
+        from sklearn.exceptions import NotFittedError  # takes a second: when it is needed
+
         raise NotFittedError(f"this {type(model).__name__} is not fitted yet{so}; call fit first.")
     backing = vars(model).get("backing_")
     if backing is not None:

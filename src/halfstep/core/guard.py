@@ -6,14 +6,11 @@ Knows sums of half-steps and records of sweeps, not where they were made.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Protocol
 
-from sklearn.exceptions import ConvergenceWarning
-
 from halfstep.core.problem import Problem
-from halfstep.errors import RowError, level_of_caller
+from halfstep.errors import RowError, warn_of_convergence
 
 Record = dict[str, float]
 TOLD = 1e-4
@@ -59,11 +56,9 @@ def guarded(
             "dtype='float64'."
         )
     if not session.epsilon and _rose(now, before, sums, TOLD):
-        warnings.warn(
+        warn_of_convergence(
             f"rounding has raised the objective from {before:.6g} to {now:.6g} in one sweep, in the widest numbers "
             "there are: weights and penalties are too many orders apart. Raise `reg`, or look for huge weights.",
-            ConvergenceWarning,
-            stacklevel=level_of_caller(),
         )
     return record
 

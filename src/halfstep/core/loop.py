@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 import sys
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from sklearn.exceptions import ConvergenceWarning
-from tqdm.auto import tqdm
-
 from halfstep.core.guard import TOLD, Guarded, guarded
-from halfstep.errors import level_of_caller
+from halfstep.errors import warn_of_convergence
 
 Record = dict[str, float]
 Callback = Callable[[Record], Any]
@@ -104,6 +100,8 @@ def alternate(
     outcome = Outcome(past, past[-1]["objective"] if past else math.inf, settled(past, tol))
     session.past = outcome.history
     begun = time.perf_counter() - (past[-1]["seconds"] if past else 0.0)
+    from tqdm.auto import tqdm  # brings asyncio along
+
     bar = tqdm(
         total=max_iter,
         initial=len(past),
@@ -165,12 +163,10 @@ def _tell_stalled(session: Session, outcome: Outcome) -> None:
     """Warn of a row that the last sweep could not solve, not even from nothing."""
     for side, row in enumerate(session.stalled):
         if row >= 0:
-            warnings.warn(
+            warn_of_convergence(
                 f"row {row} of side {side} was left above the optimum of its problem by more than its tolerance "
                 f"(largest gap {outcome.history[-1]['gap']:.2g}): it starts and ends in numbers too far apart. Raise "
                 "its penalty, look for huge weights or targets in that row, or pass dtype='float64'.",
-                ConvergenceWarning,
-                stacklevel=level_of_caller(),
             )
 
 
@@ -181,11 +177,9 @@ def _tell_rounded(outcome: Outcome, kept: Record) -> None:
     outcome.history[-1] |= same
     outcome.objective = kept["objective"]
     if not abs(kept["objective"] - reached) <= max(TOLD * abs(reached), sys.float_info.min):
-        warnings.warn(
+        warn_of_convergence(
             f"the fit needed float64 and reached an objective of {reached:.6g}; its rows in float32 have "
             f"{kept['objective']:.6g}. Pass dtype='float64' to keep what was reached.",
-            ConvergenceWarning,
-            stacklevel=level_of_caller(),
         )
 
 

@@ -7,6 +7,7 @@ parameters, and takes them back in `from_saved`. docs/format.md is the specifica
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import zlib
@@ -73,7 +74,7 @@ class Saved:
     def made(self, estimator: Any, **more: Any) -> Any:
         """An estimator with the parameters of the file, or with some in their place."""
         params = self.params | more
-        known = estimator._get_param_names()
+        known = sorted(inspect.signature(estimator).parameters)
         unknown = sorted(set(params) - set(known))
         if unknown:
             raise ModelFileError(

@@ -14,10 +14,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.metaestimators import available_if
 
 from halfstep.core.arrays import Floats
-from halfstep.core.estimators import ClassifierMixin
+from halfstep.core.estimators import Classifier, available_if
 from halfstep.core.fitted import FromFit, fit_of
 from halfstep.core.loop import Callback, Record
 from halfstep.data.files import Saved
@@ -42,7 +41,7 @@ def _meets_frames(model: CFEnsemble) -> bool:
 
 
 @dataclass(eq=False, repr=False)
-class CFEnsemble(ClassifierMixin, ShownEnsemble):
+class CFEnsemble(Classifier, ShownEnsemble):
     """Fuse predictions of m classifiers on n instances, of which some are labelled, by factorising them.
 
     Row i of factors u and classifier j of factors v meet in the score z_ij = u_i.v_j (biases included). The combined
@@ -289,7 +288,7 @@ class CFEnsemble(ClassifierMixin, ShownEnsemble):
         answer: NDArray[Any] = answered(P, here, partial(frame_answers, fit, (name,), keep=False))
         return answer
 
-    @available_if(_meets_frames)  # type: ignore[untyped-decorator]  # scikit-learn is untyped
+    @available_if(_meets_frames)
     def transform(self, P: Any) -> Any:
         """A Spark DataFrame with three more columns, one answer for each row, folded in where the row is.
 

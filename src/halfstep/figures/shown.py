@@ -17,13 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from halfstep.core import losses
 from halfstep.core.arrays import Floats
-from halfstep.core.estimators import BaseEstimator
+from halfstep.core.estimators import Estimator
 from halfstep.core.fitted import fit_of
 from halfstep.errors import check_number, one_of
 from halfstep.figures import draw, hook, views
 
 
-class Shown(BaseEstimator):
+class Shown(Estimator):
     """A fitted model that people can look at; its parameters follow scikit-learn's conventions."""
 
     fitted_: Any
@@ -42,7 +42,7 @@ class Shown(BaseEstimator):
 
     def _repr_html_(self) -> str:
         if not hasattr(self, "fitted_"):
-            return str(super()._repr_html_())
+            return super()._repr_html_()
         defaults, params = type(self)().get_params(deep=False), self.get_params(deep=False)
         changed = {k: v for k, v in params.items() if repr(v) != repr(defaults[k]) and k != "callbacks"}
         title = f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in changed.items())})"

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.metaestimators import available_if
 
 from halfstep.core import losses
 from halfstep.core.arrays import Floats
 from halfstep.core.cells import Observations
+from halfstep.core.estimators import available_if
 from halfstep.core.fitted import FromFit, fit_of
 from halfstep.core.initial import seed_from
 from halfstep.core.loop import Record
@@ -29,7 +27,7 @@ from halfstep.engine.drawing import CellsToDraw
 from halfstep.engine.here import LocalEngine, tell_unknown
 from halfstep.engine.local import thread_count
 from halfstep.engine.protocol import Engine
-from halfstep.errors import check_number, one_of
+from halfstep.errors import check_number, one_of, warn_of_convergence
 from halfstep.figures.shown import Shown
 from halfstep.figures.tables import FactTable
 from halfstep.models import drawn_answers, recommend
@@ -193,12 +191,10 @@ class BayesMF(Shown):
         """Warn of a chain that still moves."""
         r_hat, drift = found["r_hat"], found["loss_drift"]
         if r_hat > WORST_R_HAT or drift > WORST_DRIFT:
-            warnings.warn(
+            warn_of_convergence(
                 f"after {self.n_sweeps} sweeps the chain still moves: split R-hat of scores is {r_hat:.2f} (above "
                 f"{WORST_R_HAT} is bad), and the loss of its halves differs by {drift:.1%} (above {WORST_DRIFT:.0%} is "
                 f"bad). Predictions are usable, their spread less so; raise n_sweeps={self.n_sweeps}.",
-                ConvergenceWarning,
-                stacklevel=3,
             )
 
     def _check_parameters(self) -> None:
@@ -313,7 +309,7 @@ class BayesMF(Shown):
             raise ValueError("likelihood='probit' has classes and no intervals; use predict_proba.")
         return drawn_answers.intervals(fit, self._pairs(fit, X, unknown), float(level), thread_count(self.n_threads))
 
-    @available_if(_has_classes)  # type: ignore[untyped-decorator]  # scikit-learn is untyped
+    @available_if(_has_classes)
     def predict_proba(
         self, X: Any, *, unknown: str = "average", user_features: Any = None, item_features: Any = None
     ) -> Floats:

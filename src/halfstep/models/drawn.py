@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
-from scipy.stats import t as student_t
 
 from halfstep import _core
 from halfstep.core.arrays import Floats
@@ -276,6 +275,8 @@ def with_ends(inner: Floats) -> Floats:
 
 def quantile(scores: DrawnScores, share: float, nus: Floats | None) -> Floats:
     """(N,): below it lies that share of what the draws expect with their noise; normal, or t with `nus` (K,)."""
+    from scipy.stats import t as student_t  # takes a while to import, and few ask for it
+
     spread, nu = np.sqrt(scores.noise + scores.extra), None if nus is None else nus[:, None]
     width = 40 * spread.max(axis=0) + np.ptp(scores.z, axis=0)
     low, high = scores.z.min(axis=0) - width, scores.z.max(axis=0) + width

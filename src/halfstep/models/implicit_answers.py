@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from halfstep.core.estimators import TransformerMixin, framed
+from halfstep.core.estimators import Transformer, framed
 from halfstep.core.initial import AtRows, AtZero
 from halfstep.core.weighting import Weighting
 from halfstep.data.features import Features
@@ -31,7 +31,7 @@ from halfstep.models.recommend import Scorer, top_k
 from halfstep.models.strength import ImplicitFit
 
 
-class ImplicitModel(ShownRecommender, TransformerMixin, FactorModel[ImplicitFit], NewcomerRecommender[ImplicitFit]):
+class ImplicitModel(ShownRecommender, Transformer, FactorModel[ImplicitFit], NewcomerRecommender[ImplicitFit]):
     """A fit of implicit feedback that can be asked. How it was fitted its heirs say."""
 
     dislikes: bool
@@ -77,9 +77,9 @@ class ImplicitModel(ShownRecommender, TransformerMixin, FactorModel[ImplicitFit]
         given: Any = self._weighed(fit.kept.read(X, dtype=self._number(), signed=self.dislikes))
         told = None if user_features is None else self._told(user_features, given.cells.shape[0], "user_features")
         rows = self._folded(given, told).whole()
-        if isinstance(rows, np.ndarray) and is_frame(X):  # rows on a cluster are a frame already
-            return framed(self, rows, given.ids[0].ids)
-        return rows
+        if not isinstance(rows, np.ndarray):  # rows on a cluster are a frame already
+            return rows
+        return framed(self, rows, X, given.ids[0].ids if is_frame(X) else None)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the columns that `transform` gives: wals0, wals1, ..."""

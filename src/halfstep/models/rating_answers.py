@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.metaestimators import available_if
 
 from halfstep.core.arrays import Floats
+from halfstep.core.estimators import available_if
 from halfstep.data.pairs import checked_weights, same_length
 from halfstep.engine.protocol import KeptSide
 from halfstep.errors import check_number
@@ -79,7 +79,7 @@ class RatingModel(ShownRatings, FactorModel[RatingFit]):
         kept = with_unseen(fit, (user_features, item_features))
         return kept.scores(X, fit.columns, decode, "prediction", unknown, self.n_threads)
 
-    @available_if(_has_quantiles)  # type: ignore[untyped-decorator]
+    @available_if(_has_quantiles)
     def predict_quantiles(self, X: Any, *, unknown: str = "average") -> Floats:
         """(N, K): what each of the `levels` of loss Quantiles(levels) predicts, in their order, sorted in each row.
 
@@ -89,7 +89,7 @@ class RatingModel(ShownRatings, FactorModel[RatingFit]):
         columns = [each.loss.decode(self._scores_by(each, X, unknown)) for each in (fit, *(b.fit for b in fit.bands))]
         return np.sort(np.column_stack(columns), axis=1)
 
-    @available_if(_has_intervals)  # type: ignore[untyped-decorator]
+    @available_if(_has_intervals)
     def predict_interval(self, X: Any, level: float = 0.9, *, unknown: str = "average") -> Floats:
         """(N, 2): bounds between which a share `level` of ratings lies; losses `Quantiles` and "ordinal".
 
@@ -114,7 +114,7 @@ class RatingModel(ShownRatings, FactorModel[RatingFit]):
         fit: RatingFit = self._fit()
         return fit.kept.scores(X, fit.columns, decode, column, unknown, self.n_threads)
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(_has_probabilities)
     def predict_proba(self, X: Any, *, unknown: str = "average") -> Floats:
         """Probabilities of the `classes_`, (N, 2) or (N, K); losses "logistic" and "ordinal" only."""
         return self._fit().loss.probabilities(self.decision_function(X, unknown=unknown))

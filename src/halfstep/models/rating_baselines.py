@@ -12,10 +12,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.metaestimators import available_if
 
 from halfstep.core import losses
 from halfstep.core.arrays import Floats
+from halfstep.core.estimators import available_if
 from halfstep.core.fitted import FromFit, fit_of
 from halfstep.core.losses.constant import best_constant
 from halfstep.data import files
@@ -128,7 +128,7 @@ class _Plain(Shown):
         scores = self.decision_function(X, unknown=unknown)
         return losses.get(self.loss).decode(scores, self._fit().classes)
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(_has_probabilities)
     def predict_proba(self, X: Any, *, unknown: str = "average") -> Floats:
         """Probabilities of the two `classes_`, (N, 2); loss "logistic" only."""
         from scipy.special import expit

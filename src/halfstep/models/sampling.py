@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from tqdm.auto import tqdm
 
 from halfstep.core.arrays import Floats
 from halfstep.core.cells import Observations
@@ -146,6 +145,8 @@ def sample(
         _restore(saved.arrays, state, task, kept, watched)
     begun = time.perf_counter() - (history[-1]["seconds"] if history else 0.0)
     numbers = range(len(history), plan.n_sweeps)
+    from tqdm.auto import tqdm  # brings asyncio along
+
     bar = tqdm(
         numbers, "BayesMF", plan.n_sweeps, initial=len(history), unit="sweep", delay=0 if verbose else 2, disable=None
     )

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
 
 from halfstep.apps.cli import completion, options, sources
 from halfstep.apps.cli.asking import model_for, names_of
@@ -68,6 +67,8 @@ def predicted(fitted: Any, pairs: Any, level: float | None, unknown: str) -> Rec
     columns: dict[str, Any] = {"user": pairs[:, 0], "item": pairs[:, 1]}
     columns["prediction"] = np.asarray(fitted.predict(pairs, unknown=unknown))
     classes = getattr(fitted, "classes_", None)
+    from sklearn.base import is_classifier  # takes a second: when somebody predicts
+
     if hasattr(fitted, "predict_interval") and not is_classifier(fitted):
         bounds = fitted.predict_interval(pairs, 0.9 if level is None else level, unknown=UNKNOWN[0])
         columns |= {"low": bounds[:, 0], "high": bounds[:, 1]}

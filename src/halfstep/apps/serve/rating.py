@@ -7,7 +7,6 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 
 from halfstep.apps.rating_parts import parts_of, values_of
 from halfstep.apps.serve.names import NamesAsked
@@ -40,6 +39,8 @@ class RatingAnswers:
 
     @property
     def has_classes(self) -> bool:
+        from sklearn.base import is_classifier  # takes a second: when somebody asks
+
         return bool(is_classifier(self.model))
 
     @property

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import log_loss
 
 from halfstep.apps.serve.fusion import FusionAnswers
 from halfstep.apps.serve.instances import InstanceAnswers
@@ -110,6 +109,8 @@ def _judged(truth: Coded, classes: list[Any], proba: NDArray[Any], given: dict[s
     with np.errstate(invalid="ignore"):
         mean = np.nan_to_num(np.nanmean(np.column_stack(list(given.values())), axis=1), nan=0.5)
     beside = {"fused": proba[:, 1], "mean": mean}
+    from sklearn.metrics import log_loss  # takes a second: when somebody uploads
+
     losses = {f"{name}_log_loss": log_loss(codes[known], p[known], labels=[0, 1]) for name, p in beside.items()}
     return {"labelled": int(known.sum()), **{name: round(float(loss), DIGITS) for name, loss in losses.items()}}
 

@@ -224,7 +224,6 @@ class Delimited:
     def _with_arrow(self, wanted: Wanted) -> TextColumns | None:
         """The same through pyarrow; None where it cannot: the Python path then says why."""
         import pyarrow
-        import pyarrow.compute
         import pyarrow.csv
 
         # A lone carriage return ends a row for pyarrow; published O*NET files carry some inside their fields.
@@ -263,7 +262,7 @@ class Delimited:
         def column(name: str) -> Any:
             values = table.column(places[name])
             try:
-                return pyarrow.compute.cast(values, pyarrow.float64()).to_numpy() if wanted[name] else Coded.of(values)
+                return values.cast(pyarrow.float64()).to_numpy() if wanted[name] else Coded.of(values)
             except pyarrow.ArrowInvalid:  # some field is not a number: the coded path turns just those into NaN
                 return Coded.of(values)
 

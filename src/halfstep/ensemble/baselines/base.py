@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfstep.core.arrays import Floats, Mask
-from halfstep.core.estimators import BaseEstimator, ClassifierMixin
 from halfstep.core.fitted import FromFit, fit_of
+from halfstep.core.scikit import BaseEstimator, ClassifierMixin
 from halfstep.ensemble.inputs import InstanceRows
 from halfstep.ensemble.naming import Naming, read_named
 from halfstep.ensemble.predictions import Predictions

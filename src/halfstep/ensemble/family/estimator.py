@@ -14,11 +14,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
-from sklearn.utils.metaestimators import available_if
 
 from halfstep.core.arrays import Floats
 from halfstep.core.blas import blas_threads, one_blas_thread
-from halfstep.core.estimators import ClassifierMixin
+from halfstep.core.estimators import Classifier, available_if
 from halfstep.core.fitted import FromFit, fit_of
 from halfstep.core.initial import seed_from
 from halfstep.data import files
@@ -47,7 +46,7 @@ def _meets_frames(model: CFEnsembleCV) -> bool:
 
 
 @dataclass(eq=False, repr=False)
-class CFEnsembleCV(ClassifierMixin, ShownAverage):
+class CFEnsembleCV(Classifier, ShownAverage):
     """Fuse predictions of m classifiers on n instances, of which any number may be labelled, with nothing to tune.
 
     The members of a family are averaged, never selected. Views are learned from all predictions without labels: the
@@ -273,7 +272,7 @@ class CFEnsembleCV(ClassifierMixin, ShownAverage):
             answer: NDArray[Any] = answered(P, here, partial(frame_answers, fit, (name,), keep=False))
         return answer
 
-    @available_if(_meets_frames)  # type: ignore[untyped-decorator]  # scikit-learn is untyped
+    @available_if(_meets_frames)
     def transform(self, P: Any) -> Any:
         """A Spark DataFrame with four more columns, one answer for each row, made where the row is.
 

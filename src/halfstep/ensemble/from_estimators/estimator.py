@@ -15,9 +15,9 @@ from sklearn.utils import Bunch, get_tags
 from sklearn.utils.validation import validate_data
 
 from halfstep.core.arrays import Floats
-from halfstep.core.estimators import BaseEstimator, ClassifierMixin, TransformerMixin
 from halfstep.core.fitted import FromFit, fit_of
 from halfstep.core.initial import seed_from
+from halfstep.core.scikit import BaseEstimator, ClassifierMixin, TransformerMixin
 from halfstep.ensemble.family.estimator import CFEnsembleCV
 from halfstep.ensemble.from_estimators.features import FeatureTable
 from halfstep.ensemble.from_estimators.fitting import FusedEstimators, for_fusion, fuse

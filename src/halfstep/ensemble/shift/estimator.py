@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from halfstep.core.arrays import Codes, Floats
-from halfstep.core.estimators import BaseEstimator, ClassifierMixin
 from halfstep.core.fitted import FromFit, fit_of
 from halfstep.core.initial import seed_from
+from halfstep.core.scikit import BaseEstimator, ClassifierMixin
 from halfstep.ensemble.baselines.base import row_mean
 from halfstep.ensemble.baselines.stacking import ShrunkenStacking
 from halfstep.ensemble.family.estimator import CFEnsembleCV
