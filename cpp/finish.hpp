@@ -29,7 +29,8 @@ struct Workspace {
   T *s, *l, *z;                        // per cell of the row
   T *b, *base, *diagonal, *p, *r, *v;  // per free column
   // The iterative finishes (newton.hpp) only: per cell, per free column, and f x f as `quadratic`.
-  T *half, *sign, *target, *slope, *multiplier;
+  T *half, *sign, *target, *fixed, *slope, *multiplier;
+  int32_t* curved;
   T* turned;  // x of the first turned_cells cells of the row, `width` cells side by side
   int64_t turned_cells;
   T* best;
@@ -61,15 +62,19 @@ struct Workspace {
                             turns,
                             turns,
                             turns,
+                            turns,
+                            turns,
                             size_t(turned_cells) * f,
                             size_t(ld),
                             dense,
                             dense,
                             h.nonnegative ? squares : 0};
-    T** const places[] = {&panel,      &quadratic, &scratch, &s,          &l,    &z,      &b,      &base,
-                          &diagonal,   &p,         &r,       &v,          &half, &sign,   &target, &slope,
-                          &multiplier, &turned,    &best,    &unobserved, &root, &bounded};
+    T* indices;  // in the room of so many T
+    T** const places[] = {&panel, &quadratic, &scratch, &s,     &l,          &z,       &b,      &base,
+                          &diagonal, &p,      &r,       &v,     &half,       &sign,    &target, &fixed,
+                          &slope, &multiplier, &indices, &turned, &best,    &unobserved, &root, &bounded};
     memory = carve(sizes, places);
+    curved = reinterpret_cast<int32_t*>(indices);
   }
   ~Workspace() { std::free(memory); }
   Workspace(const Workspace&) = delete;
