@@ -185,9 +185,15 @@ struct Still {
   void operator()(int, T*) const {}
 };
 
-// Factors the quadratic in place and leaves the solution in b. False: not positive definite.
+// Leaves the solution in b; the quadratic may be overwritten by its factor. False: not positive definite.
 template <class T, class Between = Still>
 inline bool solve_quadratic(T* quadratic, int ld, int f, T* scratch, T* b, Between between = {}) {
+  if (f <= cholesky_block<T>) {
+    if (!factor_small(quadratic, ld, f, scratch, b)) return false;
+    between(f, b);
+    solve_small(scratch, f, b);
+    return true;
+  }
   if (!cholesky(quadratic, ld, f, f + 1, scratch)) return false;
   std::memcpy(b, quadratic + ptrdiff_t(f) * ld, sizeof(T) * f);
   between(f, b);

@@ -109,17 +109,21 @@ class NewtonRow {
 
   // Cells that fill the last vector have no weight, at a target that every loss knows.
   void read_cells() {
-    const bool pins = cells.has_pinned(), margin = h.loss.margin();
-    for (int64_t k = 0; k < n; ++k) {
-      const T target = cells.target(k), fixed = cells.offset(k) + (pins ? cells.pinned(k) : T(0));
-      ws.half[k] = cells.weight(k) / 2;
-      ws.target[k] = target;
-      ws.sign[k] = margin ? target : T(1);
-      ws.fixed[k] = terms.residual ? fixed - target : ws.sign[k] * fixed;
-      ws.multiplier[k] = h.duals ? h.duals[cells.first + k] : T(0);
-    }
-    for (int64_t k = n; k < Turned<T>::round_up(n); ++k)
-      ws.half[k] = ws.target[k] = ws.sign[k] = ws.fixed[k] = ws.multiplier[k] = 0;
+    const auto fill = [&](T* to, const T* from, T value) {
+      for (int64_t k = 0; k < n; ++k) to[k] = from ? from[k] : value;
+      for (int64_t k = n; k < Turned<T>::round_up(n); ++k) to[k] = 0;
+    };
+    const bool pins = cells.has_pinned();
+    fill(ws.half, nullptr, cells.row_weight * h.weight / 2);
+    for (int64_t k = 0; (h.weights || h.other_weights) && k < n; ++k) ws.half[k] = cells.weight(k) / 2;
+    fill(ws.target, h.targets ? h.targets + cells.first : nullptr, h.target);
+    fill(ws.sign, h.loss.margin() ? ws.target : nullptr, T(1));
+    fill(ws.multiplier, h.duals ? h.duals + cells.first : nullptr, T(0));
+    fill(ws.fixed, h.offsets ? h.offsets + cells.first : nullptr, T(0));
+    for (int64_t k = 0; pins && k < n; ++k) ws.fixed[k] += cells.pinned(k);
+    for (int64_t k = 0; k < n; k += width<T>)
+      store(ws.fixed + k, terms.residual ? load(ws.fixed + k) - load(ws.target + k)
+                                         : load(ws.sign + k) * load(ws.fixed + k));
   }
 
   void keep_bounds() {

@@ -63,13 +63,8 @@ constexpr int padded(int columns) {
 }
 
 template <class T>
-inline T dot(const T* a, const T* b, int n) {
+inline T long_dot(const T* a, const T* b, int n) {
   constexpr int w = width<T>;
-  if (n < w) {  // a few pinned columns, usually: nothing to sum across
-    T sum = 0;
-    for (int i = 0; i < n; ++i) sum += a[i] * b[i];
-    return sum;
-  }
   Vec<T> s0 = {}, s1 = {};
   int i = 0;
   for (; i + 2 * w <= n; i += 2 * w) {
@@ -80,6 +75,14 @@ inline T dot(const T* a, const T* b, int n) {
   T tail = 0;
   for (; i < n; ++i) tail += a[i] * b[i];
   return horizontal_sum<T>(s0 + s1) + tail;
+}
+
+template <class T>
+inline T dot(const T* a, const T* b, int n) {
+  if (n >= width<T>) return long_dot(a, b, n);
+  T sum = 0;  // a few pinned columns, usually: nothing to sum across
+  for (int i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
 }
 
 template <class T>
