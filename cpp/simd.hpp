@@ -42,14 +42,18 @@ struct HalfVec {
   static void store(T* p, type v) { *reinterpret_cast<type*>(p) = v; }
 };
 
+// The sum of the first 2 step lanes, halves onto halves.
+template <class T, int step, size_t... I>
+inline T folded_sum(Vec<T> v, std::index_sequence<I...> lanes) {
+  v += __builtin_shufflevector(v, v, ((int(I) + step) % Simd<T>::width)...);
+  if constexpr (step > 1)
+    return folded_sum<T, step / 2>(v, lanes);
+  else
+    return v[0];
+}
 template <class T>
 inline T horizontal_sum(Vec<T> v) {
-  constexpr int w = width<T>;
-  T part[w];
-  store(part, v);
-  for (int step = w / 2; step > 0; step /= 2)
-    for (int i = 0; i < step; ++i) part[i] += part[i + step];
-  return part[0];
+  return folded_sum<T, width<T> / 2>(v, std::make_index_sequence<size_t(width<T>)>());
 }
 
 constexpr int round_up(int n, int step) { return (n + step - 1) / step * step; }
