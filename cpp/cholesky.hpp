@@ -18,15 +18,16 @@ constexpr size_t cholesky_scratch(int n) {
 }
 
 // Factors the symmetric positive definite nb x nb block of NV vectors as U'U, from and into its upper triangle; what
-// lies below it is never read. False: a pivot is not above `smallest`. Rows are eliminated before they are scaled: the
-// next pivot does not wait for a square root.
+// lies below it is never read. False: a pivot is not above `smallest`. Rows are eliminated before they are scaled, and
+// the next pivot by itself before its row: it waits for no square root and for nothing on its way through memory.
 template <class T, int NV = 2>
 inline bool factor_block(int nb, T (*u)[cholesky_block<T>], const T* smallest) {
   constexpr int w = width<T>;
+  T pivot = u[0][0];
   for (int k = 0; k < nb; ++k) {
-    const T pivot = u[k][k];
     if (!(pivot > smallest[k]) || !std::isfinite(pivot)) return false;
     const T reciprocal = T(1) / pivot, scale = std::sqrt(reciprocal);
+    if (k + 1 < nb) pivot = u[k + 1][k + 1] - u[k][k + 1] * reciprocal * u[k][k + 1];
     const Vec<T> low = load(&u[k][0]);
     int r = k + 1;
     if constexpr (NV == 1) {
@@ -143,7 +144,7 @@ inline void solve_small(const T* u, int n, T* x) {
   constexpr int B = cholesky_block<T>;
   for (int k = n - 1; k >= 0; --k) {
     const T value = x[k] *= T(1) / u[k * B + k];
-    for (int i = 0; i < k; ++i) x[i] -= u[i * B + k] * value;
+    for (int i = k - 1; i >= 0; --i) x[i] -= u[i * B + k] * value;  // what is wanted next comes first
   }
 }
 
