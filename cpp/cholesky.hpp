@@ -2,6 +2,7 @@
 // right-hand side as the row after the last, the forward substitution costs nothing of its own.
 #pragma once
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "tiles.hpp"
@@ -16,24 +17,31 @@ constexpr size_t cholesky_scratch(int n) {
   return size_t(round_up(n, cholesky_block<T>) + 2 * cholesky_block<T>) * cholesky_block<T>;
 }
 
-// Factors the symmetric positive definite nb x nb block as U'U, from and into its upper triangle; what lies below it is
-// never read. False: a pivot is not above `smallest`. Rows are eliminated before they are scaled: the next pivot does
-// not wait for a square root.
-template <class T>
+// Factors the symmetric positive definite nb x nb block of NV vectors as U'U, from and into its upper triangle; what
+// lies below it is never read. False: a pivot is not above `smallest`. Rows are eliminated before they are scaled, and
+// the next pivot by itself before its row: it waits for no square root and for nothing on its way through memory.
+template <class T, int NV = 2>
 inline bool factor_block(int nb, T (*u)[cholesky_block<T>], const T* smallest) {
   constexpr int w = width<T>;
+  T pivot = u[0][0];
   for (int k = 0; k < nb; ++k) {
-    const T pivot = u[k][k];
     if (!(pivot > smallest[k]) || !std::isfinite(pivot)) return false;
     const T reciprocal = T(1) / pivot, scale = std::sqrt(reciprocal);
-    const Vec<T> low = load(&u[k][0]), high = load(&u[k][w]);
+    if (k + 1 < nb) pivot = u[k + 1][k + 1] - u[k][k + 1] * reciprocal * u[k][k + 1];
+    const Vec<T> low = load(&u[k][0]);
     int r = k + 1;
-    for (; r < nb && r < w; ++r) {
-      const T by = u[k][r] * reciprocal;
-      store(&u[r][0], load(&u[r][0]) - by * low), store(&u[r][w], load(&u[r][w]) - by * high);
+    if constexpr (NV == 1) {
+      for (; r < nb; ++r) store(&u[r][0], load(&u[r][0]) - u[k][r] * reciprocal * low);
+    } else {
+      const Vec<T> high = load(&u[k][w]);
+      for (; r < nb && r < w; ++r) {
+        const T by = u[k][r] * reciprocal;
+        store(&u[r][0], load(&u[r][0]) - by * low), store(&u[r][w], load(&u[r][w]) - by * high);
+      }
+      for (; r < nb; ++r) store(&u[r][w], load(&u[r][w]) - u[k][r] * reciprocal * high);
+      store(&u[k][w], high * scale);
     }
-    for (; r < nb; ++r) store(&u[r][w], load(&u[r][w]) - u[k][r] * reciprocal * high);
-    store(&u[k][0], low * scale), store(&u[k][w], high * scale);
+    store(&u[k][0], low * scale);
   }
   return true;
 }
@@ -105,6 +113,39 @@ bool cholesky(T* a, int lda, int n, int rows, T* scratch) {
         B, nb, [&](int c) { return &block[c][0]; }, one, static_cast<const T*>(nullptr), block_row(0) + j, lda);
   }
   return true;
+}
+
+// The same for a matrix of one block, n <= cholesky_block: U into `u`, y = U^-T times the row after the last into x.
+// Nothing is turned back, and `a` is kept.
+template <class T>
+inline bool factor_small(const T* a, int lda, int n, T* u, T* x) {
+  constexpr int B = cholesky_block<T>;
+  auto block = reinterpret_cast<T(*)[B]>(u);
+  const T relative = T(4) * std::numeric_limits<T>::epsilon();
+  const bool narrow = n < width<T>, beside = n < B;  // the right-hand side is one more column, where there is one
+  const T* right = a + ptrdiff_t(n) * lda;
+  T smallest[B];
+  for (int r = 0; r < n; ++r) {
+    smallest[r] = relative * a[ptrdiff_t(r) * lda + r];
+    store(&block[r][0], Vec<T>{}), store(&block[r][width<T>], Vec<T>{});
+    if (beside) block[r][n] = right[r];
+  }
+  for (int c = 0; c < n; ++c)
+    for (int r = 0; r <= c; ++r) block[r][c] = a[ptrdiff_t(c) * lda + r];
+  if (!(narrow ? factor_block<T, 1>(n, block, smallest) : factor_block<T, 2>(n, block, smallest))) return false;
+  for (int r = 0; r < n; ++r) x[r] = beside ? block[r][n] : right[r];
+  if (!beside) substitute_row<T>(n, block, x);
+  return true;
+}
+
+// x = U^-1 y, in place on x.
+template <class T>
+inline void solve_small(const T* u, int n, T* x) {
+  constexpr int B = cholesky_block<T>;
+  for (int k = n - 1; k >= 0; --k) {
+    const T value = x[k] *= T(1) / u[k * B + k];
+    for (int i = k - 1; i >= 0; --i) x[i] -= u[i * B + k] * value;  // what is wanted next comes first
+  }
 }
 
 // x = L^-T y, in place on x.

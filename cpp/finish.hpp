@@ -29,7 +29,8 @@ struct Workspace {
   T *s, *l, *z;                        // per cell of the row
   T *b, *base, *diagonal, *p, *r, *v;  // per free column
   // The iterative finishes (newton.hpp) only: per cell, per free column, and f x f as `quadratic`.
-  T *half, *sign, *target, *slope, *multiplier;
+  T *half, *sign, *target, *fixed, *slope, *multiplier;
+  int32_t* curved;
   T* turned;  // x of the first turned_cells cells of the row, `width` cells side by side
   int64_t turned_cells;
   T* best;
@@ -61,15 +62,19 @@ struct Workspace {
                             turns,
                             turns,
                             turns,
+                            turns,
+                            turns,
                             size_t(turned_cells) * f,
                             size_t(ld),
                             dense,
                             dense,
                             h.nonnegative ? squares : 0};
-    T** const places[] = {&panel,      &quadratic, &scratch, &s,          &l,    &z,      &b,      &base,
-                          &diagonal,   &p,         &r,       &v,          &half, &sign,   &target, &slope,
-                          &multiplier, &turned,    &best,    &unobserved, &root, &bounded};
+    T* indices;  // in the room of so many T
+    T** const places[] = {&panel, &quadratic, &scratch, &s,     &l,          &z,       &b,      &base,
+                          &diagonal, &p,      &r,       &v,     &half,       &sign,    &target, &fixed,
+                          &slope, &multiplier, &indices, &turned, &best,    &unobserved, &root, &bounded};
     memory = carve(sizes, places);
+    curved = reinterpret_cast<int32_t*>(indices);
   }
   ~Workspace() { std::free(memory); }
   Workspace(const Workspace&) = delete;
@@ -180,9 +185,15 @@ struct Still {
   void operator()(int, T*) const {}
 };
 
-// Factors the quadratic in place and leaves the solution in b. False: not positive definite.
+// Leaves the solution in b; the quadratic may be overwritten by its factor. False: not positive definite.
 template <class T, class Between = Still>
 inline bool solve_quadratic(T* quadratic, int ld, int f, T* scratch, T* b, Between between = {}) {
+  if (f <= cholesky_block<T>) {
+    if (!factor_small(quadratic, ld, f, scratch, b)) return false;
+    between(f, b);
+    solve_small(scratch, f, b);
+    return true;
+  }
   if (!cholesky(quadratic, ld, f, f + 1, scratch)) return false;
   std::memcpy(b, quadratic + ptrdiff_t(f) * ld, sizeof(T) * f);
   between(f, b);

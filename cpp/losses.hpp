@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "row.hpp"
+#include "simd.hpp"
 
 namespace halfstep::HALFSTEP_ISA {
 
@@ -57,6 +58,31 @@ inline double loss_shaken(const Loss& loss, double z, double t, double h) {
       return (std::exp(z) + t) * h;
     default:  // nowhere steeper than 1
       return h;
+  }
+}
+
+// Both of m cells; what is piecewise by whole vectors. z, t and h have room for those.
+constexpr int valued_cells = 64;
+inline void loss_values(const Loss& loss, int m, const double* z, const double* t, const double* h, double* value,
+                        double* shaken) {
+  if (loss.kind != LossKind::plq) {
+    for (int j = 0; j < m; ++j)
+      value[j] = loss_value(loss, z[j], t[j]), shaken[j] = loss_shaken(loss, z[j], t[j], h[j]);
+    return;
+  }
+  using V = Vec<double>;
+  const auto at = [&](V score, V target) {
+    const V x = loss.margin() ? target * score : score - target;
+    V phi = (loss.a[0] * x + loss.b[0]) * x + loss.c[0];
+    for (int k = 0; k < loss.n_breaks; ++k)
+      phi = x > loss.breaks[k] ? (loss.a[k + 1] * x + loss.b[k + 1]) * x + loss.c[k + 1] : phi;
+    return phi;
+  };
+  const auto size = [](V x) { return x < 0 ? -x : x; };
+  for (int j = 0; j < m; j += width<double>) {
+    const V score = load(z + j), target = load(t + j), step = load(h + j), phi = at(score, target);
+    const V up = size(at(score + step, target) - phi), down = size(at(score - step, target) - phi);
+    store(value + j, phi), store(shaken + j, up > down ? up : down);
   }
 }
 

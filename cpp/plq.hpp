@@ -42,13 +42,16 @@ class PlqTerms {
   // The first width follows from how far the cells are from a kink.
   void start(const T* half, const T* r, const T* multiplier, int64_t n) {
     double cost = 0, size = 0, weight = 0;
-    Block<T> block;
     set_width(0);
-    for (int64_t k = 0; kinks && k < n; k += block_cells) {
-      const int m = int(n - k < block_cells ? n - k : block_cells);
-      smooth(m, r + k, nullptr, multiplier + k, block);
-      cost += dot(half + k, block.value, m);
-      for (int j = 0; j < m; ++j) size += half[k + j] * std::fabs(r[k + j]), weight += half[k + j];
+    for (int64_t first = 0; kinks && first < n; first += block_cells) {
+      const int64_t last = n - first < block_cells ? n : first + block_cells;
+      Vec<T> costs = {}, sizes = {}, weights = {};
+      for (int64_t k = first; k < last; k += width<T>) {
+        const Vec<T> at = load(r + k), by = load(half + k);
+        costs += by * smooth(at, nullptr, load(multiplier + k)).value;
+        sizes += by * (at < 0 ? -at : at), weights += by;
+      }
+      cost += horizontal_sum<T>(costs), size += horizontal_sum<T>(sizes), weight += horizontal_sum<T>(weights);
     }
     if (!(weight > 0)) return;
     const double share = first_width * (cost / jump + 1e-3 * size) / (weight * jump);
@@ -56,36 +59,29 @@ class PlqTerms {
     floor = 1e3 * std::numeric_limits<T>::epsilon() * delta;
   }
 
-  // e, its slope and curvature. Arrays have room for whole vectors.
-  void smooth(int m, const T* r, const T*, const T* multiplier, Block<T>& out) const {
-    for (int j = 0; j < m; j += width<T>) {
-      const Vec<T> here = load(r + j), known = load(multiplier + j), goal = here + delta * known;
-      Vec<T> y = (goal - delta * b[0]) * shrink[0], slope = 2 * a[0] * y + b[0], value = (a[0] * y + b[0]) * y + c[0];
-      Vec<T> curvature = Vec<T>{} + bend[0];
-      for (int k = 0; k + 1 < pieces; ++k) {
-        const auto on = goal > enter[k], past = goal > leave[k];
-        const Vec<T> next = (goal - delta * b[k + 1]) * shrink[k + 1];
-        y = past ? next : on ? Vec<T>{} + breaks[k] : y;
-        slope = past ? 2 * a[k + 1] * next + b[k + 1] : on ? known + (here - breaks[k]) * inverse : slope;
-        value = past ? (a[k + 1] * next + b[k + 1]) * next + c[k + 1] : on ? Vec<T>{} + corner[k] : value;
-        curvature = past ? Vec<T>{} + bend[k + 1] : on ? Vec<T>{} + inverse : curvature;
-      }
-      const Vec<T> miss = here - y, tangent = value - slope * y;
-      store(out.slope + j, slope), store(out.curvature + j, curvature), store(out.tangent + j, tangent);
-      store(out.value + j, value + miss * (known + miss * (inverse / 2)));
+  // e, its slope and curvature.
+  Smooth<T> smooth(Vec<T> r, const T*, Vec<T> multiplier) const {
+    const Vec<T> goal = r + delta * multiplier;
+    Vec<T> y = (goal - delta * b[0]) * shrink[0], slope = 2 * a[0] * y + b[0], value = (a[0] * y + b[0]) * y + c[0];
+    Vec<T> curvature = Vec<T>{} + bend[0];
+    for (int k = 0; k + 1 < pieces; ++k) {
+      const auto on = goal > enter[k], past = goal > leave[k];
+      const Vec<T> next = (goal - delta * b[k + 1]) * shrink[k + 1];
+      y = past ? next : on ? Vec<T>{} + breaks[k] : y;
+      slope = past ? 2 * a[k + 1] * next + b[k + 1] : on ? multiplier + (r - breaks[k]) * inverse : slope;
+      value = past ? (a[k + 1] * next + b[k + 1]) * next + c[k + 1] : on ? Vec<T>{} + corner[k] : value;
+      curvature = past ? Vec<T>{} + bend[k + 1] : on ? Vec<T>{} + inverse : curvature;
     }
+    const Vec<T> miss = r - y;
+    return {value + miss * (multiplier + miss * (inverse / 2)), slope, curvature, value - slope * y};
   }
 
   // phi(r), and by how much it lies above its tangent at y.
-  void compare(int m, const T* r, Block<T>& out) const {
-    for (int j = 0; j < m; j += width<T>) {
-      const Vec<T> here = load(r + j);
-      Vec<T> phi = (a[0] * here + b[0]) * here + c[0];
-      for (int k = 0; k + 1 < pieces; ++k)
-        phi = here > breaks[k] ? (a[k + 1] * here + b[k + 1]) * here + c[k + 1] : phi;
-      const Vec<T> above = phi - load(out.tangent + j) - load(out.slope + j) * here;
-      store(out.phi + j, phi), store(out.gap + j, above > 0 ? above : Vec<T>{});
-    }
+  True<T> compare(Vec<T> r, const Smooth<T>& e) const {
+    Vec<T> phi = (a[0] * r + b[0]) * r + c[0];
+    for (int k = 0; k + 1 < pieces; ++k) phi = r > breaks[k] ? (a[k + 1] * r + b[k + 1]) * r + c[k + 1] : phi;
+    const Vec<T> above = phi - e.tangent - e.slope * r;
+    return {phi, above > 0 ? above : Vec<T>{}};
   }
 
   // Whether the smoothing is now the larger part of the gap. Then the slopes become multipliers and the width shrinks.

@@ -42,14 +42,18 @@ struct HalfVec {
   static void store(T* p, type v) { *reinterpret_cast<type*>(p) = v; }
 };
 
+// The sum of the first 2 step lanes, halves onto halves.
+template <class T, int step, size_t... I>
+inline T folded_sum(Vec<T> v, std::index_sequence<I...> lanes) {
+  v += __builtin_shufflevector(v, v, ((int(I) + step) % Simd<T>::width)...);
+  if constexpr (step > 1)
+    return folded_sum<T, step / 2>(v, lanes);
+  else
+    return v[0];
+}
 template <class T>
 inline T horizontal_sum(Vec<T> v) {
-  constexpr int w = width<T>;
-  T part[w];
-  store(part, v);
-  for (int step = w / 2; step > 0; step /= 2)
-    for (int i = 0; i < step; ++i) part[i] += part[i + step];
-  return part[0];
+  return folded_sum<T, width<T> / 2>(v, std::make_index_sequence<size_t(width<T>)>());
 }
 
 // The largest lane, none of which is NaN: each round turns the vector by half of what is left.
@@ -78,13 +82,8 @@ constexpr int padded(int columns) {
 }
 
 template <class T>
-inline T dot(const T* a, const T* b, int n) {
+inline T long_dot(const T* a, const T* b, int n) {
   constexpr int w = width<T>;
-  if (n < w) {  // a few pinned columns, usually: nothing to sum across
-    T sum = 0;
-    for (int i = 0; i < n; ++i) sum += a[i] * b[i];
-    return sum;
-  }
   Vec<T> s0 = {}, s1 = {};
   int i = 0;
   for (; i + 2 * w <= n; i += 2 * w) {
@@ -95,6 +94,14 @@ inline T dot(const T* a, const T* b, int n) {
   T tail = 0;
   for (; i < n; ++i) tail += a[i] * b[i];
   return horizontal_sum<T>(s0 + s1) + tail;
+}
+
+template <class T>
+inline T dot(const T* a, const T* b, int n) {
+  if (n >= width<T>) return long_dot(a, b, n);
+  T sum = 0;  // a few pinned columns, usually: nothing to sum across
+  for (int i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
 }
 
 template <class T>

@@ -14,17 +14,17 @@ class SmoothTerms {
   void start(const T*, const T*, const T*, int64_t) const {}
 
   // The argument is r = t z for margin losses, whose phi(z; t) = phi(r; 1), and z for the others.
-  void smooth(int m, const T* r, const T* target, const T*, Block<T>& out) const {
-    for (int j = 0; j < m; ++j) {
+  Smooth<T> smooth(Vec<T> r, const T* target, Vec<T>) const {
+    Smooth<T> e = {};
+    for (int j = 0; j < width<T>; ++j) {
       const double t = loss.margin() ? 1.0 : target[j];
       double gradient = 0, curvature = 0;
       loss_slopes(loss, r[j], t, gradient, curvature);
-      out.value[j] = out.phi[j] = T(loss_value(loss, r[j], t));
-      out.slope[j] = T(gradient), out.curvature[j] = T(curvature);
-      out.gap[j] = 0;
+      e.value[j] = T(loss_value(loss, r[j], t)), e.slope[j] = T(gradient), e.curvature[j] = T(curvature);
     }
+    return e;
   }
-  void compare(int, const T*, Block<T>&) const {}
+  True<T> compare(Vec<T>, const Smooth<T>& e) const { return {e.value, Vec<T>{}}; }
   bool sharpen(double, double, const T*, T*, int64_t) const { return false; }
 
  private:

@@ -26,14 +26,22 @@ void evaluate_cells(const HalfStep<T>& h, int64_t i, int64_t k0, int64_t k1, Sum
   const T* other = h.other;
   double data = 0, squares = 0, scores = 0, shaken = 0;
   const double eps = std::numeric_limits<T>::epsilon();
-  for (int64_t k = 0; k < cells.n; ++k) {
-    if (k + prefetch_ahead < cells.n) prefetch_row(other + int64_t(cells.indices[k + prefetch_ahead]) * h.d, h.d);
-    const double plain = dot(cells.own, other + int64_t(cells.indices[k]) * h.d, h.d);
-    const double z = plain + cells.offset(k), t = cells.target(k), w = cells.weight(k);
-    data += w * loss_value(h.loss, z, t);
-    shaken += w * loss_shaken(h.loss, z, t, eps * std::fabs(z));
-    squares += (t - z) * (t - z);
-    scores += relative(cells, i, k) * plain * plain;
+  double z[valued_cells] = {}, t[valued_cells] = {}, step[valued_cells] = {}, value[valued_cells], moved[valued_cells];
+  for (int64_t first = 0; first < cells.n; first += valued_cells) {
+    const int m = int(cells.n - first < valued_cells ? cells.n - first : valued_cells);
+    for (int j = 0; j < m; ++j) {
+      const int64_t k = first + j;
+      if (k + prefetch_ahead < cells.n) prefetch_row(other + int64_t(cells.indices[k + prefetch_ahead]) * h.d, h.d);
+      const double plain = dot(cells.own, other + int64_t(cells.indices[k]) * h.d, h.d);
+      z[j] = plain + cells.offset(k), t[j] = cells.target(k), step[j] = eps * std::fabs(z[j]);
+      squares += (t[j] - z[j]) * (t[j] - z[j]);
+      scores += relative(cells, i, k) * plain * plain;
+    }
+    loss_values(h.loss, m, z, t, step, value, moved);
+    for (int j = 0; j < m; ++j) {
+      const double w = cells.weight(first + j);
+      data += w * value[j], shaken += w * moved[j];
+    }
   }
   sums.data += data, sums.squares += squares, sums.scores += scores, sums.shaken += shaken;
 }

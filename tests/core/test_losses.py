@@ -300,6 +300,14 @@ def test_pandas_missing_labels_are_named():
         losses.Hinge().encode_targets(pandas.Series([1, 2, None], dtype="Int64"))
 
 
+@pytest.mark.parametrize("labels", [[3, 1, 3], [-0.5, 2.5, 2.5], np.array([7, 0, 7], np.uint8)], ids=str)
+def test_two_numbers_are_classes_as_sorting_would_find_them(labels):
+    targets, classes = losses.Hinge().encode_targets(labels, None)
+    np.testing.assert_array_equal(classes, np.unique(labels))
+    assert classes.dtype == np.unique(labels).dtype
+    np.testing.assert_array_equal(targets, np.where(np.asarray(labels) == classes[1], 1.0, -1.0))
+
+
 def test_labels_unknown_to_the_fit_are_named():
     with pytest.raises(ValueError, match=r"y\[1\] = maybe; the classes are no and yes"):
         losses.Hinge().encode_targets(["yes", "maybe"], np.array(["no", "yes"]))

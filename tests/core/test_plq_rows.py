@@ -207,6 +207,25 @@ def test_bounded_rows_match_scipy(loss: losses.Loss, seed: int) -> None:
     assert sums["gap"] <= 1e-8
 
 
+@pytest.mark.parametrize("loss", PIECEWISE + SMOOTH, ids=names)
+def test_rows_of_any_length_are_solved_by_every_instruction_set(instruction_set: str, loss: losses.Loss) -> None:
+    """The last vector of cells is filled up with cells that count for nothing; under ranks of one vector and of two."""
+    rng = np.random.default_rng(0)
+    for n, d in [*((n, 3) for n in range(1, 35)), (50, 7), (50, 8), (50, 15), (50, 16), (50, 17), (70, 33)]:
+        other = rng.normal(size=(n + 3, d)) / np.sqrt(d)
+        cells, weights = np.arange(n), rng.choice([0.0, 0.5, 1.0], n)
+        targets = targets_for(loss, n, rng)
+        plain = {"offsets": np.zeros(n), "mu": np.zeros(d), "gram": np.zeros((d, d)), "own": np.zeros(d)}
+        problem = RowProblem(other[cells], targets, weights, loss, 0.3, free=(0, d), **plain)
+        exact, told = solve(problem, other, cells, tolerance=1e-8)
+        assert told["gap"] <= 1e-7
+        for dtype in (np.float32, np.float64):
+            row, sums = solve(problem, other, cells, dtype, tolerance=1e-5)
+            assert sums["stalled"] < 0
+            best = row_objective(exact, problem)
+            assert row_objective(row, problem) <= best + 1e-4 * abs(best) + 1e-6
+
+
 @pytest.mark.parametrize("loss", PIECEWISE, ids=names[: len(PIECEWISE)])
 def test_bounded_piecewise_rows_close_their_gap(loss: losses.Loss) -> None:
     for seed in range(8):

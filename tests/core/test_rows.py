@@ -129,7 +129,7 @@ def test_every_instruction_set_gives_the_same_rows(instruction_set, d, loss, met
 
 
 @pytest.mark.parametrize("method", ["cholesky", "dual", "cg"])
-@pytest.mark.parametrize("d", [15, 16, 17, 48, 63, 64, 65, 80, 81, 97])
+@pytest.mark.parametrize("d", [3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 80, 81, 97])
 def test_every_edge_of_a_tile_group_and_panel(instruction_set, d, method):
     """Widths around whole tiles; rows around groups of cells (4, 8) and panels (128), longer ones after shorter."""
     case = random_case(d, d=d, background="rotated", lengths=[3, 4, 5, 7, 8, 9, 15, 0, 127, 128, 129, 2, 260])

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfstep.core.arrays import reals
-from halfstep.core.cells import Observations
+from halfstep.core.cells import Observations, Values
 from halfstep.core.losses import Loss
 from halfstep.data.files import Saved
 from halfstep.data.frames import pairs_from
@@ -44,10 +44,11 @@ def read_pairs(
         raise ValueError("X has no rows; a fit needs at least one pair.")
     shape = (len(own), len(other))
     targets, classes = loss.encode_targets(y, classes)
-    weights = checked_weights(weight, len(rows))
+    weights: Values = 1.0 if weight is None else checked_weights(weight, len(rows))
     same_length("y", targets, len(rows))
     cells = Observations.from_cells(rows, columns, shape, targets, weights, dtype=dtype)
-    return CellsHere(cells, (own, other), total_weight=float(weights.sum()), classes=classes)
+    total = float(np.broadcast_to(weights, len(rows)).sum())
+    return CellsHere(cells, (own, other), total_weight=total, classes=classes)
 
 
 def merge_pairs(old: CellsHere, new: CellsHere, dtype: Any) -> CellsHere:

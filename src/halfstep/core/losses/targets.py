@@ -51,6 +51,10 @@ def encode_levels(y: ArrayLike, classes: NDArray[Any] | None, most: int, expecte
 
 
 def _two_classes(labels: NDArray[Any], expected: str) -> NDArray[Any]:
+    if labels.size and labels.dtype.kind in "iuf":  # two of them are told without sorting all
+        classes = np.array([labels.min(), labels.max()])
+        if classes[0] != classes[1] and ((labels == classes[0]) | (labels == classes[1])).all():
+            return classes
     try:
         classes = np.unique(labels)
     except TypeError as error:
