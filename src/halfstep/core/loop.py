@@ -30,6 +30,9 @@ class Session(Guarded, Protocol):
     callbacks: Sequence[Callback]
     """What the session itself does after a sweep, such as a checkpoint."""
 
+    reached: float | None
+    """The objective where the last sweep ended; None where sweeps are not extrapolated."""
+
     @property
     def stalled(self) -> Sequence[int]:
         """Of each side, the first row that its last half-step left short of the tolerance; -1 for none."""
@@ -37,6 +40,12 @@ class Session(Guarded, Protocol):
     def half_step(self, side: int, evaluate: bool = False) -> dict[str, float]: ...
     def penalty(self, side: int) -> float:
         """What the penalty of a side costs, once the side has been solved."""
+
+    def leap(self, side: int) -> bool:
+        """Between two sweeps that end with `side`: rows go on to where these point. False where they stay."""
+
+    def retreat(self) -> None:
+        """Back from there to where the last sweep ended."""
 
     def rounded(self) -> dict[str, float] | None:
         """The sums over cells of rows as they will be kept; None where they have not been rounded for that."""
@@ -155,10 +164,29 @@ def _sweep(
     session: Session, order: Sequence[int], measured: Callable[[dict[str, float]], Record]
 ) -> tuple[dict[str, float], Record]:
     """The sides in their order; the sums of the last half-step and their record."""
+    leapt = len(order) > 1 and bool(session.past) and session.leap(order[-1])
+    if leapt:
+        leapt, order = _landed(session, order[0]), order[1:]
     for side in order[:-1]:
         session.half_step(side)
     sums = session.half_step(order[-1], evaluate=True)
-    return sums, measured(sums)
+    if session.reached is not None:
+        session.reached = measure(session, sums)["objective"]
+    return sums, measured(sums) | {"leapt": float(leapt)}
+
+
+def _landed(session: Session, side: int) -> bool:
+    """Solve `side` where rows have been moved to. False: that left the objective higher than the last sweep did, so the
+    side was solved where that sweep ended."""
+    landed = False
+    try:
+        value = measure(session, session.half_step(side, evaluate=True))["objective"]
+        landed = session.reached is not None and value <= session.reached
+    finally:  # also where Ctrl-C came before the answer
+        if not landed:
+            session.retreat()
+            session.half_step(side)
+    return landed
 
 
 def _tell_stalled(session: Session, outcome: Outcome) -> None:
@@ -177,7 +205,7 @@ def _tell_stalled(session: Session, outcome: Outcome) -> None:
 def _tell_rounded(outcome: Outcome, kept: Record) -> None:
     """The objective is that of the rows which are kept; warn where it is not the one that was reached."""
     reached = outcome.objective
-    same = {name: value for name, value in kept.items() if name not in ("change", "gap", "steps", "repaired")}
+    same = {name: value for name, value in kept.items() if name not in ("change", "gap", "steps", "repaired", "coarse")}
     outcome.history[-1] |= same
     outcome.objective = kept["objective"]
     if not abs(kept["objective"] - reached) <= max(TOLD * abs(reached), sys.float_info.min):
@@ -190,8 +218,8 @@ def _tell_rounded(outcome: Outcome, kept: Record) -> None:
 
 
 def settled(history: Sequence[Record], tol: float) -> bool:
-    """Whether the last sweep changed the objective by no more than `tol` of itself."""
-    if len(history) < 2:
+    """Whether the last sweep changed the objective by no more than `tol` of itself, all rows solved to the end."""
+    if len(history) < 2 or history[-1].get("coarse"):
         return False
     before, now = history[-2]["objective"], history[-1]["objective"]
     return abs(before - now) <= tol * abs(now)
@@ -224,5 +252,6 @@ def measure(session: Session, sums: dict[str, float]) -> Record:
         "change": math.sqrt(sums["change"] / max(sums["size"], 1e-300)),
         "gap": sums["gap"],
         "steps": sums["steps"],
+        "coarse": sums["coarse"],
         "repaired": sums["repaired"],
     }

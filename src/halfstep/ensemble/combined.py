@@ -80,6 +80,14 @@ class CombinedSession:
     def widen(self) -> bool:
         return False
 
+    reached: ClassVar[None] = None
+
+    def leap(self, side: int) -> bool:
+        return False  # classifiers are extrapolated within their half-step
+
+    def retreat(self) -> None:
+        """Nothing has moved."""
+
     def rounded(self) -> None:
         return None
 

@@ -30,6 +30,9 @@ from halfstep.models.more import grown, solve_touched, touched
 from halfstep.models.stopping import SweepJudge
 from halfstep.models.strength import ImplicitFit, Strength, powers_of
 
+EXACT_SWEEPS = 2
+"""The last ones of a fit under "auto", at least."""
+
 __all__ = ["WALS", "Explanation", "Ranking"]
 
 
@@ -111,7 +114,7 @@ class WALS(ImplicitModel):
     feature_reg: float | tuple[float, float] | None = None
     max_iter: int = 8
     tol: float = 1e-4
-    solver: str = "exact"
+    solver: str = "auto"
     init: str = "scaled"
     n_init: int = 1
     warm_start: bool = False
@@ -196,7 +199,7 @@ class WALS(ImplicitModel):
         mark = {} if judge is None else {"validation": judge.digest()}
         mark |= {name: digest_of_features(told) for name, told in zip(SIDES, features, strict=True) if told is not None}
         for number, (start, order) in enumerate(self._starts(engine, weighed, chosen.rank)):
-            session = engine.open(problem, start, Solver(self.solver))
+            session = engine.open(problem, start, self._solver())
             stops: tuple[Callback, ...] = ()
             measured, watched = partial(_measured, session), []
             if judge is not None:
@@ -211,7 +214,7 @@ class WALS(ImplicitModel):
                 keep_on_interrupt=keep_on_interrupt,
             )
             if judge is not None:
-                session, outcome = watch.best_sweep(engine, Solver(self.solver), outcome, _measured)
+                session, outcome = watch.best_sweep(engine, self._solver().exactly(), outcome, _measured)
             if best is None or outcome.objective < best[0].objective:
                 best = outcome, session
             if outcome.interrupted:
@@ -282,6 +285,9 @@ class WALS(ImplicitModel):
         if self.dislikes and not self._loss().is_quadratic:
             raise ValueError(f"dislikes=True needs loss='squared'; this model has loss={self.loss!r}.")
         self._scheme()
+
+    def _solver(self) -> Solver:
+        return Solver(self.solver, exact_after=self.max_iter - EXACT_SWEEPS, exact_below=10 * self.tol)
 
     def _scheme(self) -> schemes.Weighting:
         users, items = powers_of("weight_power", self.weight_power)
