@@ -29,6 +29,8 @@ from halfstep.errors import one_of
 
 COARSE_STEPS = 2
 COARSE_TOLERANCE = 1e-5
+COARSE_SHARE = 0.75
+"""Of the work of an exact sweep: a coarse one that costs more gains less than it is worth."""
 METHODS = tuple(name for name in _core.Method.__members__ if name != "draw")
 """How a row can be solved. Drawing one is no solver: `core/draw.py` does it."""
 
@@ -221,6 +223,21 @@ class Problem:
         """Whether rows on the line through two that were found are rows as well, and nothing else is to be found."""
         plain = all(side.nonnegative is None and side.features is None for side in self.sides)
         return plain and not self.loss.keeps_duals and not self.loss.learns
+
+    def coarse_pays(self, d: int) -> bool:
+        """Whether rows of many cells are worth a coarse sweep: what it saves there is lost on turning all rows thrice
+        more, which the exact sweep does not read. Multiply-adds, as cpp/dual.hpp counts them."""
+        if not self.loss.is_quadratic or any(side.nonnegative is not None for side in self.sides):
+            return False
+        exact = coarse = 0.0
+        for side in (0, 1):
+            n = self.cells(side).counts.astype(np.float64)
+            primal = d * d * (n + d / 3) / 2 + n * d
+            dual = np.where(n <= d, n * n * (d + n / 3) / 2 + 6 * n * d, np.inf)
+            row = np.minimum(primal, dual)
+            exact += float(row.sum())
+            coarse += float(np.minimum(row, 3 * n * d * (4 + 2 * COARSE_STEPS)).sum()) + 3.0 * d * d * len(n)
+        return coarse < COARSE_SHARE * exact
 
     def learned(self, side: int, factors: NDArray[Any], n_threads: int) -> Problem:
         """The same with the best weights for the features of a side, given its rows."""

@@ -94,9 +94,9 @@ class LocalSession:
 
     def leap(self, side: int) -> bool:
         """Rows of `side` follow their momentum, the others too where a half-step starts from them."""
-        solver = self.solver.after(self.past)
         if self.reached is None:
             return False
+        solver = self._solver()
         share, known = self._momentum.share(), self._ended
         moving = [k == side or solver.reads_old_rows for k in (0, 1)]
         if not share or any(moved and rows is None for moved, rows in zip(moving, known, strict=True)):
@@ -141,7 +141,7 @@ class LocalSession:
             self._solve_common()
         self.problem = self.problem.learned(side, self.factors[side], self.n_threads)
         own, other = self.factors[side], self.factors[1 - side]
-        solver = self.solver.after(self.past)
+        solver = self._solver()
         reads = evaluate or solver.reads_old_rows
         spectrum = self._rotate(side, reads) if self.problem.rotates(solver, own.shape[1]) else None
         gram = self.gram(1 - side) if self.problem.background > 0 else None
@@ -157,6 +157,14 @@ class LocalSession:
             self._in_float64()
             return self.half_step(side, evaluate)
         return refuse_failed(side, sums)
+
+    def _solver(self) -> Solver:
+        """How rows are solved in this sweep."""
+        return (self.solver if self._coarse_pays else self.solver.exactly()).after(self.past)
+
+    @cached_property
+    def _coarse_pays(self) -> bool:
+        return self.solver.extrapolates and self.problem.coarse_pays(self.factors[0].shape[1])
 
     def _solve_common(self) -> None:
         """What all cells share, exactly, for the present rows: the parameters of the loss, else the best constant."""
