@@ -126,7 +126,10 @@ def test_what_has_kinks_or_bounds_stays_where_sweeps_end():
 def test_the_default_ends_where_the_exact_solver_does():
     cells = sp.random_array((120, 80), density=0.15, rng=np.random.default_rng(1), format="csr")
     cells.data[:] = 1.0
-    fits = [hs.WALS(6, 0.05, 0.3, solver=s, max_iter=500, tol=1e-9, dtype="float64", random_state=0) for s in ("auto", "exact")]
+    fits = [
+        hs.WALS(6, 0.05, 0.3, solver=s, max_iter=500, tol=1e-9, dtype="float64", random_state=0)
+        for s in ("auto", "exact")
+    ]
     auto, exact = (model.fit(cells) for model in fits)
     assert auto.converged_
     assert auto.objective_ <= exact.objective_ * (1 + 1e-5)
