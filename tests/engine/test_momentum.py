@@ -57,6 +57,17 @@ def test_coarse_sweeps_come_first_and_the_last_ones_are_exact():
     assert outcome.history[-1]["coarse"] == 0
 
 
+@pytest.mark.parametrize("last", [0, 1])
+def test_a_fit_that_is_stopped_early_leaves_no_coarse_rows(last):
+    run, order = noise(rank=64)
+    stopped = alternate(run, order=order, max_iter=50, tol=0, last=last, callbacks=[lambda record: True])
+    assert len(stopped.history) == 1
+    assert stopped.history[-1]["coarse"] == 0
+    before = run.factors[0] @ run.factors[1].T
+    run.half_step(last)
+    np.testing.assert_allclose(run.factors[0] @ run.factors[1].T, before, atol=1e-4)
+
+
 def test_where_it_would_rise_a_sweep_begins_where_the_last_one_ended(monkeypatch):
     monkeypatch.setattr(Momentum, "share", lambda self: 50.0)
     run, order = noise()

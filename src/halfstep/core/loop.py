@@ -47,6 +47,9 @@ class Session(Guarded, Protocol):
     def retreat(self) -> None:
         """Back from there to where the last sweep ended."""
 
+    def finish(self) -> None:
+        """No sweep follows: rows that are still solved are solved to the end."""
+
     def rounded(self) -> dict[str, float] | None:
         """The sums over cells of rows as they will be kept; None where they have not been rounded for that."""
 
@@ -146,7 +149,8 @@ def alternate(
             if not keep_on_interrupt or not outcome.history:
                 raise
             outcome.interrupted = True
-    if last is not None and last != order[-1] and outcome.history:
+    session.finish()
+    if last is not None and outcome.history and (last != order[-1] or outcome.history[-1].get("coarse")):
         record = guarded(session, 1 - last, outcome.objective, partial(_sweep, session, (last,), measured))
         outcome.history[-1] |= record | {"seconds": time.perf_counter() - begun}
         outcome.objective = record["objective"]
@@ -164,14 +168,15 @@ def _sweep(
     session: Session, order: Sequence[int], measured: Callable[[dict[str, float]], Record]
 ) -> tuple[dict[str, float], Record]:
     """The sides in their order; the sums of the last half-step and their record."""
-    leapt = len(order) > 1 and bool(session.past) and session.leap(order[-1])
+    leapt, sides = len(order) > 1 and bool(session.past) and session.leap(order[-1]), order
     if leapt:
-        leapt, order = _landed(session, order[0]), order[1:]
-    for side in order[:-1]:
+        leapt, sides = _landed(session, order[0]), order[1:]
+    for side in sides[:-1]:
         session.half_step(side)
     sums = session.half_step(order[-1], evaluate=True)
-    if session.reached is not None:
-        session.reached = measure(session, sums)["objective"]
+    if session.reached is None or len(order) == 1:
+        return sums, measured(sums)
+    session.reached = measure(session, sums)["objective"]
     return sums, measured(sums) | {"leapt": float(leapt)}
 
 

@@ -118,6 +118,9 @@ class LocalSession:
                 self.factors[k], self._grams[k] = rows.copy(), None
         self._momentum.restart()
 
+    def finish(self) -> None:
+        self.solver = self.solver.exactly()
+
     def rounded(self) -> dict[str, float] | None:
         """Where half-steps went on in float64, rows take the values that are kept; the sums over their cells."""
         if self.factors[0].dtype == self.dtype:

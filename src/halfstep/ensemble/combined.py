@@ -88,6 +88,9 @@ class CombinedSession:
     def retreat(self) -> None:
         """Nothing has moved."""
 
+    def finish(self) -> None:
+        """Every half-step is solved to the end."""
+
     def rounded(self) -> None:
         return None
 

@@ -60,6 +60,9 @@ class DistributedSession:
     def retreat(self) -> None:
         """Nothing has moved."""
 
+    def finish(self) -> None:
+        """Every half-step is solved to the end."""
+
     def rounded(self) -> None:
         return None
 
