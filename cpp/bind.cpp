@@ -283,7 +283,8 @@ void bind_enums(nb::module_& m) {
                      {"dual", Method::dual},
                      {"cg", Method::cg},
                      {"subspace", Method::subspace},
-                     {"draw", Method::draw}});
+                     {"draw", Method::draw},
+                     {"auto", Method::cheapest}});
   bind_enum<LossKind>(m, "LossKind", "What the core knows of a loss.",
                       {{"squared", LossKind::squared},
                        {"plq", LossKind::plq},

@@ -16,6 +16,7 @@ inline Report report(const Sums& sums) {
   out["data"] = sums.data, out["squares"] = sums.squares, out["scores"] = sums.scores;
   out["shaken"] = sums.shaken;
   out["change"] = sums.change, out["size"] = sums.size, out["gap"] = sums.gap, out["steps"] = sums.steps;
+  out["coarse"] = sums.coarse;
   out["failed"] = sums.failed, out["stalled"] = sums.stalled, out["repaired"] = sums.repaired;
   return Report(out);
 }

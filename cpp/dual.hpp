@@ -37,5 +37,7 @@ bool solve_dual(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Workspac
 // Multiply-adds of the two exact forms; what is counted decides which one a row takes.
 inline double primal_work(double n, double f) { return f * f * (n + f / 3) / 2 + n * f; }
 inline double dual_work(double n, double f) { return n * n * (f + n / 3) / 2 + 6 * n * f; }
+// Two passes before the first step, one for each; what they read is used once, so that a multiply-add costs three.
+inline double cg_work(double n, double f, int steps) { return 3 * n * f * (4 + 2 * steps); }
 
 }  // namespace halfstep::HALFSTEP_ISA

@@ -34,7 +34,7 @@
 
 namespace halfstep {
 
-enum class Method : int { exact = 0, cholesky = 1, dual = 2, cg = 3, subspace = 4, draw = 5 };
+enum class Method : int { exact = 0, cholesky = 1, dual = 2, cg = 3, subspace = 4, draw = 5, cheapest = 6 };
 enum class LossKind : int { squared = 0, plq = 1, logistic = 2, bernoulli = 3, poisson = 4, ordinal = 5 };
 enum class LossForm : int { residual = 0, margin = 1 };
 
@@ -113,13 +113,14 @@ struct Sums {
   double size = 0;       // sum |b_new|^2
   double gap = 0;        // largest relative optimality gap of an iterative finish
   double steps = 0;      // inner iterations
+  int64_t coarse = 0;    // rows that Method::cheapest has left to a few steps of conjugate gradients
   int64_t failed = -1;   // first row without a finite solution
   int64_t stalled = -1;  // first row that iterations left short of its tolerance
   int64_t repaired = 0;  // rows that needed the float64 retry
 
   void add(const Sums& more) {
     data += more.data, squares += more.squares, scores += more.scores, shaken += more.shaken;
-    change += more.change, size += more.size, steps += more.steps, repaired += more.repaired;
+    change += more.change, size += more.size, steps += more.steps, repaired += more.repaired, coarse += more.coarse;
     if (more.gap > gap) gap = more.gap;
     if (stalled < 0 || (more.stalled >= 0 && more.stalled < stalled)) stalled = more.stalled;
     if (failed < 0 || (more.failed >= 0 && more.failed < failed)) failed = more.failed;

@@ -87,10 +87,14 @@ bool solve_squared(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Works
   const int f = h.free();
   const bool plain = !is_labelled(h, i);
   linearise(cells, ws.s, ws.l);
-  if (plain && h.method == Method::cg) {
+  const bool diagonal = h.w0 == 0 || h.spectrum;
+  const double n = double(cells.n), primal = primal_work(n, f);
+  const double short_work = diagonal && cells.n <= f && h.penalty(i) > 0 ? dual_work(n, f) : primal;
+  if (plain && (h.method == Method::cg ||
+                (h.method == Method::cheapest && cg_work(n, f, h.max_steps) < std::min(primal, short_work)))) {
     double gap = 0;
     const int steps = solve_cg(h, i, cells, ws, gap);
-    sums.steps += steps;
+    sums.steps += steps, sums.coarse += h.method == Method::cheapest;
     if (gap > sums.gap) sums.gap = gap;
     return std::isfinite(gap);
   }
@@ -98,10 +102,8 @@ bool solve_squared(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Works
     if (solve_subspace(h, i, cells, ws)) return true;
     linearise(cells, ws.s, ws.l);
   }
-  const bool diagonal = h.w0 == 0 || h.spectrum;
   bool dual = plain && diagonal && h.method != Method::cholesky && h.method != Method::draw && cells.n <= f &&
-              h.penalty(i) > 0 &&
-              (h.method == Method::dual || dual_work(double(cells.n), f) < primal_work(double(cells.n), f));
+              h.penalty(i) > 0 && (h.method == Method::dual || short_work < primal);
   for (int64_t k = 0; dual && k < cells.n; ++k) dual = ws.s[k] > 0;
   if (dual) {
     if (solve_dual(h, i, cells, ws)) return true;

@@ -17,7 +17,7 @@ from halfstep.errors import RowError
 
 from .test_plq_rows import PIECEWISE, SMOOTH, names, targets_for
 
-FINISHES = ["exact", "cholesky", "dual", "cg", "subspace"]
+FINISHES = ["auto", "exact", "cholesky", "dual", "cg", "subspace"]
 penalties = st.floats(-8, 8).map(lambda x: 10.0**x)
 orders = st.floats(0, 15)  # of weights, either way
 seeds = st.integers(0, 2**20)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from halfstep.core.extrapolate import Extrapolation
+from halfstep.core.extrapolate import Extrapolation, Momentum
 
 
 @given(st.integers(0, 1000), st.integers(1, 4))
@@ -41,3 +41,10 @@ def test_a_sweep_that_moves_nothing_proposes_nothing_else():
     mixing, x = Extrapolation(), np.ones(3)
     for _ in range(3):
         assert np.array_equal(mixing.propose(x, x), x)
+
+
+def test_momentum_grows_from_nothing_and_begins_again_on_demand():
+    momentum = Momentum()
+    assert [momentum.share() for _ in range(4)] == [0, 1 / 4, 2 / 5, 3 / 6]
+    momentum.restart()
+    assert momentum.share() == 1 / 4  # the sweep that was taken back to is the first

@@ -125,6 +125,7 @@ SUMS = {
     "gap": 0.1,
     "steps": 7.0,
     "repaired": 1,
+    "coarse": 2,
 }
 
 
@@ -142,7 +143,7 @@ def test_a_record_is_what_its_formulas_say():
     record = measure(by_hand(0.5), SUMS)
     assert record == pytest.approx({
         "objective": 5 + 0.5 * 6 + 0.75, "data": 5, "background": 3, "penalty": 0.75, "rmse": 2,
-        "rmse_all": (14 / 12) ** 0.5, "change": 0.2, "gap": 0.1, "steps": 7, "repaired": 1,
+        "rmse_all": (14 / 12) ** 0.5, "change": 0.2, "gap": 0.1, "steps": 7, "repaired": 1, "coarse": 2,
     })  # fmt: skip
     assert measure(by_hand(0.5, overlap=3.0), SUMS)["background"] == 0  # rounding makes no sum of squares negative
 

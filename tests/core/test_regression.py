@@ -125,7 +125,7 @@ def dense_objective(at) -> float:
     return float(value)
 
 
-@pytest.mark.parametrize("solver", ["exact", "cholesky", "dual", "cg", "subspace"])
+@pytest.mark.parametrize("solver", ["auto", "exact", "cholesky", "dual", "cg", "subspace"])
 @pytest.mark.parametrize("background", [0.0, 0.1])
 def test_the_objective_with_features_never_rises_and_is_the_dense_one(background, solver):
     at, seen = session(background, solver), []

@@ -251,7 +251,7 @@ def disliking(seed=0, shape=(20, 12)):
     return rng.integers(1, 4, shape) * rng.choice([-1, 0, 1], shape, p=[0.15, 0.5, 0.35]) * 1.0
 
 
-@pytest.mark.parametrize("solver", ["exact", "cholesky", "dual", "cg", "subspace"])
+@pytest.mark.parametrize("solver", ["auto", "exact", "cholesky", "dual", "cg", "subspace"])
 def test_a_dislike_has_the_target_zero_and_its_own_weight(solver):
     R, lam, w0 = disliking(), 0.3, 0.1
     given = {"rank": 3, "background": w0, "reg": lam, "reg_scaling": "constant", "dtype": "float64", "random_state": 0}

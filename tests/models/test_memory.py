@@ -27,7 +27,7 @@ X = sp.csr_array((weights, indices.ravel(), np.arange(users + 1, dtype=np.int32)
 WALS(rank=rank, max_iter=1, n_threads=2).fit(X[:100])
 open("/proc/self/clear_refs", "w").write("5")  # forget the peak so far
 before = status("VmRSS")
-WALS(rank=rank, max_iter=1, random_state=0, n_threads=2).fit(X)
+WALS(rank=rank, max_iter=5, random_state=0, n_threads=2).fit(X)
 print(status("VmHWM") - before, WALS.estimate_memory(users, items, X.nnz, rank, weighted=weighted, n_threads=2).peak)
 """
 
@@ -89,7 +89,8 @@ def test_what_costs_more_is_counted() -> None:
     assert WALS.estimate_memory(*sizes, n_threads=1, weighted=False).peak == plain - 4 * 4_000_000
     assert WALS.estimate_memory(*sizes, n_threads=1, copied=True).peak == plain + 8 * 4_000_000
     assert WALS.estimate_memory(*sizes, n_threads=1, n_init=3).peak > plain + 60_000 * 32 * 4
-    assert WALS.estimate_memory(*sizes, n_threads=1, loss="absolute").peak == plain + 2 * 4_000_000 * 4
+    kinked = plain + 2 * 4_000_000 * 4 - 60_000 * 32 * 4  # dual variables of cells; no rows where a sweep ended
+    assert WALS.estimate_memory(*sizes, n_threads=1, loss="absolute").peak == kinked
     assert WALS.estimate_memory(*sizes, n_threads=4).peak > plain
     assert WALS.estimate_memory(*sizes, n_threads=1, dtype="float64").peak > 1.5 * plain
 

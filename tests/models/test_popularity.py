@@ -22,7 +22,7 @@ def X():
     return (rng.random((30, 14)) < popular) * rng.integers(1, 4, (30, 14)).astype(float)
 
 
-@pytest.mark.parametrize("solver", ["exact", "cholesky", "dual", "cg", "subspace"])
+@pytest.mark.parametrize("solver", ["auto", "exact", "cholesky", "dual", "cg", "subspace"])
 @pytest.mark.parametrize("powers", [POWERS, {"background_power": 0.7}, {"background_power": (-0.5, 0.0)}])
 def test_the_printed_objective_is_the_dense_one_and_never_rises(X, solver, powers):
     model = small(solver=solver, max_iter=6, **powers).fit(X)

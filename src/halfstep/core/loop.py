@@ -26,6 +26,9 @@ class Session(Guarded, Protocol):
     callbacks: Sequence[Callback]
     """What the session itself does after a sweep, such as a checkpoint."""
 
+    reached: float | None
+    """The objective where the last sweep ended; None where sweeps are not extrapolated."""
+
     @property
     def stalled(self) -> Sequence[int]:
         """Of each side, the first row that its last half-step left short of the tolerance; -1 for none."""
@@ -33,6 +36,15 @@ class Session(Guarded, Protocol):
     def half_step(self, side: int, evaluate: bool = False) -> dict[str, float]: ...
     def penalty(self, side: int) -> float:
         """What the penalty of a side costs, once the side has been solved."""
+
+    def leap(self, side: int) -> bool:
+        """Between two sweeps that end with `side`: rows go on to where these point. False where they stay."""
+
+    def retreat(self) -> None:
+        """Back from there to where the last sweep ended."""
+
+    def finish(self) -> None:
+        """No sweep follows: rows that are still solved are solved to the end."""
 
     def rounded(self) -> dict[str, float] | None:
         """The sums over cells of rows as they will be kept; None where they have not been rounded for that."""
@@ -135,7 +147,8 @@ def alternate(
             if not keep_on_interrupt or not outcome.history:
                 raise
             outcome.interrupted = True
-    if last is not None and last != order[-1] and outcome.history:
+    session.finish()
+    if last is not None and outcome.history and (last != order[-1] or outcome.history[-1].get("coarse")):
         record = guarded(session, 1 - last, outcome.objective, partial(_sweep, session, (last,), measured))
         outcome.history[-1] |= record | {"seconds": time.perf_counter() - begun}
         outcome.objective = record["objective"]
@@ -153,10 +166,30 @@ def _sweep(
     session: Session, order: Sequence[int], measured: Callable[[dict[str, float]], Record]
 ) -> tuple[dict[str, float], Record]:
     """The sides in their order; the sums of the last half-step and their record."""
-    for side in order[:-1]:
+    leapt, sides = len(order) > 1 and bool(session.past) and session.leap(order[-1]), order
+    if leapt:
+        leapt, sides = _landed(session, order[0]), order[1:]
+    for side in sides[:-1]:
         session.half_step(side)
     sums = session.half_step(order[-1], evaluate=True)
-    return sums, measured(sums)
+    if session.reached is None or len(order) == 1:
+        return sums, measured(sums)
+    session.reached = measure(session, sums)["objective"]
+    return sums, measured(sums) | {"leapt": float(leapt)}
+
+
+def _landed(session: Session, side: int) -> bool:
+    """Solve `side` where rows have been moved to. False: that left the objective higher than the last sweep did, so the
+    side was solved where that sweep ended."""
+    landed = False
+    try:
+        value = measure(session, session.half_step(side, evaluate=True))["objective"]
+        landed = session.reached is not None and value <= session.reached
+    finally:  # also where Ctrl-C came before the answer
+        if not landed:
+            session.retreat()
+            session.half_step(side)
+    return landed
 
 
 def _tell_stalled(session: Session, outcome: Outcome) -> None:
@@ -173,7 +206,7 @@ def _tell_stalled(session: Session, outcome: Outcome) -> None:
 def _tell_rounded(outcome: Outcome, kept: Record) -> None:
     """The objective is that of the rows which are kept; warn where it is not the one that was reached."""
     reached = outcome.objective
-    same = {name: value for name, value in kept.items() if name not in ("change", "gap", "steps", "repaired")}
+    same = {name: value for name, value in kept.items() if name not in ("change", "gap", "steps", "repaired", "coarse")}
     outcome.history[-1] |= same
     outcome.objective = kept["objective"]
     if not abs(kept["objective"] - reached) <= max(TOLD * abs(reached), sys.float_info.min):
@@ -184,8 +217,8 @@ def _tell_rounded(outcome: Outcome, kept: Record) -> None:
 
 
 def settled(history: Sequence[Record], tol: float) -> bool:
-    """Whether the last sweep changed the objective by no more than `tol` of itself."""
-    if len(history) < 2:
+    """Whether the last sweep changed the objective by no more than `tol` of itself, all rows solved to the end."""
+    if len(history) < 2 or history[-1].get("coarse"):
         return False
     before, now = history[-2]["objective"], history[-1]["objective"]
     return abs(before - now) <= tol * abs(now)
@@ -218,5 +251,6 @@ def measure(session: Session, sums: dict[str, float]) -> Record:
         "change": math.sqrt(sums["change"] / max(sums["size"], 1e-300)),
         "gap": sums["gap"],
         "steps": sums["steps"],
+        "coarse": sums["coarse"],
         "repaired": sums["repaired"],
     }

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,10 @@ from halfstep.core.losses import Loss, Squared
 from halfstep.core.regression import HALF, LEARNED, Regression
 from halfstep.errors import one_of
 
+COARSE_STEPS = 2
+COARSE_TOLERANCE = 1e-5
+COARSE_SHARE = 0.75
+"""Of the work of an exact sweep: a coarse one that costs more gains less than it is worth."""
 METHODS = tuple(name for name in _core.Method.__members__ if name != "draw")
 """How a row can be solved. Drawing one is no solver: `core/draw.py` does it."""
 
@@ -35,11 +40,14 @@ class Solver:
     """How a row is solved.
 
     method : "exact" takes, row by row, the cheaper of "cholesky" (primal) and "dual"; "cg" is warm-started conjugate
-        gradients stopped by `tolerance`; "subspace" solves blocks of `block` columns in turn.
+        gradients stopped by `tolerance`; "subspace" solves blocks of `block` columns in turn. "auto" extrapolates
+        sweeps, and in the coarse ones a row takes at most COARSE_STEPS of "cg" where "exact" would cost more.
     tolerance : relative residual (cg), relative duality gap (PLQ losses) or relative decrement (smooth losses).
     max_steps : bound on inner iterations.
     settled : None, or the tolerance of rows when a fit has settled: before that, rows are worth solving to a fifth of
         what the last sweep gained, and to `tolerance` at first.
+    exact_after, exact_below : "auto" turns to "exact" after so many sweeps, or after one that gained less than this
+        share of the objective.
     """
 
     method: str = "exact"
@@ -47,6 +55,8 @@ class Solver:
     max_steps: int = 1000
     block: int = 64
     settled: float | None = None
+    exact_after: int | None = None
+    exact_below: float = 1e-3
 
     def __post_init__(self) -> None:
         one_of("solver", self.method, METHODS)
@@ -54,15 +64,26 @@ class Solver:
     @property
     def reads_old_rows(self) -> bool:
         """Whether a quadratic row is solved from where it was."""
-        return self.method in ("cg", "subspace")
+        return self.method in ("cg", "subspace", "auto")
+
+    @property
+    def extrapolates(self) -> bool:
+        """Whether a sweep may begin where the ones before it point."""
+        return self.method == "auto"
 
     def after(self, past: Sequence[Mapping[str, float]]) -> Solver:
         """How rows are solved in the sweep that follows those recorded."""
+        if self.method == "auto":
+            late = self.exact_after is not None and len(past) >= self.exact_after
+            late = late or any(_gain(*pair) < self.exact_below for pair in pairwise(past))
+            return self.exactly() if late else replace(self, tolerance=COARSE_TOLERANCE, max_steps=COARSE_STEPS)
         if self.settled is None or len(past) < 2:
             return self
-        before, now = past[-2]["objective"], past[-1]["objective"]
-        gain = (before - now) / abs(now) if now else 0.0
-        return replace(self, tolerance=min(max(gain / 5, self.settled), self.tolerance))
+        return replace(self, tolerance=min(max(_gain(*past[-2:]) / 5, self.settled), self.tolerance))
+
+    def exactly(self) -> Solver:
+        """The same where sweeps are not extrapolated, nor left coarse."""
+        return replace(self, method="exact") if self.method == "auto" else self
 
     def fully(self) -> Solver:
         """How rows are solved that may not start from where they were: as far as numbers go."""
@@ -77,6 +98,12 @@ class Solver:
     def bind(self, rows: HalfStep) -> None:
         """Tell the core how rows are solved."""
         rows.method(_core.Method[self.method], self.tolerance, self.max_steps, self.block)
+
+
+def _gain(before: Mapping[str, float], after: Mapping[str, float]) -> float:
+    """What a sweep has taken off the objective, as a share of it."""
+    now = after["objective"]
+    return (before["objective"] - now) / abs(now) if now else 0.0
 
 
 @dataclass(frozen=True)
@@ -190,6 +217,27 @@ class Problem:
         """Whether half-steps turn both sides so that the background gets diagonal: nobody may have pinned a column."""
         wanted = self.background > 0 and self.loss.is_quadratic and solver.likes_diagonals
         return wanted and all(side.can_turn(d) for side in self.sides)
+
+    @property
+    def extrapolates(self) -> bool:
+        """Whether rows on the line through two that were found are rows as well, and nothing else is to be found."""
+        plain = all(side.nonnegative is None and side.features is None for side in self.sides)
+        return plain and not self.loss.keeps_duals and not self.loss.learns
+
+    def coarse_pays(self, d: int) -> bool:
+        """Whether rows of many cells are worth a coarse sweep: what it saves there is lost on turning all rows thrice
+        more, which the exact sweep does not read. Multiply-adds, as cpp/dual.hpp counts them."""
+        if not self.loss.is_quadratic or any(side.nonnegative is not None for side in self.sides):
+            return False
+        exact = coarse = 0.0
+        for side in (0, 1):
+            n = self.cells(side).counts.astype(np.float64)
+            primal = d * d * (n + d / 3) / 2 + n * d
+            dual = np.where(n <= d, n * n * (d + n / 3) / 2 + 6 * n * d, np.inf)
+            row = np.minimum(primal, dual)
+            exact += float(row.sum())
+            coarse += float(np.minimum(row, 3 * n * d * (4 + 2 * COARSE_STEPS)).sum()) + 3.0 * d * d * len(n)
+        return coarse < COARSE_SHARE * exact
 
     def learned(self, side: int, factors: NDArray[Any], n_threads: int) -> Problem:
         """The same with the best weights for the features of a side, given its rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from halfstep import _core
 from halfstep.core.arrays import HalfStep
 from halfstep.core.blas import one_blas_thread
 from halfstep.core.cells import DenseCells, Observations
+from halfstep.core.extrapolate import Momentum
 from halfstep.core.loop import Callback, Record
 from halfstep.core.losses import Squared
 from halfstep.core.losses.constant import best_constant
@@ -55,6 +57,10 @@ class LocalSession:
         self.dtype = factors[0].dtype
         """The numbers that were asked for, and that `snapshot` has; half-steps may have gone on in float64."""
         self._before: tuple[Problem, int, NDArray[Any]] | None = None
+        self.reached = math.inf if solver.extrapolates and problem.extrapolates else None
+        self._momentum = Momentum()
+        self._ended: list[NDArray[Any] | None] = [None, None]
+        """Of what is extrapolated: rows where the last sweep ended, turned with the others since."""
 
     @property
     def epsilon(self) -> float:
@@ -72,6 +78,8 @@ class LocalSession:
         start, stop = problem.sides[1 - side].columns(rows.shape[1])
         self.problem, self.factors[side], self._before = problem, rows, None
         self.factors[1 - side][:, start:stop] = 0  # where float32 has led them is no place to start from
+        self._ended = [None, None]
+        self._momentum.restart()
         self._in_float64()
         return True
 
@@ -82,6 +90,36 @@ class LocalSession:
         self.problem = replace(self.problem, observations=self.problem.observations.astype(np.float64))
         self.factors = [rows.astype(np.float64) for rows in self.factors]
         self._grams, self._duals = [None, None], [None, None]
+        self._ended = [None if rows is None else rows.astype(np.float64) for rows in self._ended]
+
+    def leap(self, side: int) -> bool:
+        """Rows of `side` follow their momentum, the others too where a half-step starts from them."""
+        if self.reached is None:
+            return False
+        solver = self._solver()
+        share, known = self._momentum.share(), self._ended
+        moving = [k == side or solver.reads_old_rows for k in (0, 1)]
+        if not share or any(moved and rows is None for moved, rows in zip(moving, known, strict=True)):
+            self._ended = [rows.copy() if moved else None for moved, rows in zip(moving, self.factors, strict=True)]
+            return False
+        self._ended = [None, None]
+        for k, before in enumerate(known):
+            if moving[k] and before is not None:  # now + share (now - before), in the room of `before`
+                now = self.factors[k]
+                np.subtract(now, before, out=before)
+                before *= before.dtype.type(share)
+                before += now
+                self._ended[k], self.factors[k], self._grams[k] = now, before, None
+        return True
+
+    def retreat(self) -> None:
+        for k, rows in enumerate(self._ended):
+            if rows is not None:
+                self.factors[k], self._grams[k] = rows.copy(), None
+        self._momentum.restart()
+
+    def finish(self) -> None:
+        self.solver = self.solver.exactly()
 
     def rounded(self) -> dict[str, float] | None:
         """Where half-steps went on in float64, rows take the values that are kept; the sums over their cells."""
@@ -106,9 +144,11 @@ class LocalSession:
             self._solve_common()
         self.problem = self.problem.learned(side, self.factors[side], self.n_threads)
         own, other = self.factors[side], self.factors[1 - side]
-        spectrum = self._rotate(side, evaluate) if self.problem.rotates(self.solver, own.shape[1]) else None
+        solver = self._solver()
+        reads = evaluate or solver.reads_old_rows
+        spectrum = self._rotate(side, reads) if self.problem.rotates(solver, own.shape[1]) else None
         gram = self.gram(1 - side) if self.problem.background > 0 else None
-        rows = self.problem.rows(side, own, other, self.solver.after(self.past), gram=gram, spectrum=spectrum)
+        rows = self.problem.rows(side, own, other, solver, gram=gram, spectrum=spectrum)
         if self.problem.loss.keeps_duals:
             duals = self._duals[side]
             if duals is None:
@@ -120,6 +160,14 @@ class LocalSession:
             self._in_float64()
             return self.half_step(side, evaluate)
         return refuse_failed(side, sums)
+
+    def _solver(self) -> Solver:
+        """How rows are solved in this sweep."""
+        return (self.solver if self._coarse_pays else self.solver.exactly()).after(self.past)
+
+    @cached_property
+    def _coarse_pays(self) -> bool:
+        return self.solver.extrapolates and self.problem.coarse_pays(self.factors[0].shape[1])
 
     def _solve_common(self) -> None:
         """What all cells share, exactly, for the present rows: the parameters of the loss, else the best constant."""
@@ -157,8 +205,10 @@ class LocalSession:
     def state(self) -> dict[str, Any]:
         """What a fit needs to go on with the same bits."""
         named: dict[str, Sequence[Any]] = {"rows": self.factors, "gram": self._grams, "duals": self._duals}
+        named |= {"ended": self._ended}
         both: dict[str, Any] = {f"{name}{side}": values[side] for name, values in named.items() for side in (0, 1)}
         both |= self.problem.state()
+        both |= {"momentum": self._momentum.sweep, "reached": self.reached}
         return both | {"stalled": list(self.stalled), "loss": self.problem.loss if self.problem.loss.learns else None}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -166,9 +216,10 @@ class LocalSession:
         if state["rows0"].dtype != self.factors[0].dtype:  # half-steps had gone on in float64
             self._in_float64()
         self.factors = [np.array(state[f"rows{side}"]) for side in (0, 1)]
-        self._grams, self._duals = (
-            [_copied(state.get(f"{name}{side}")) for side in (0, 1)] for name in ("gram", "duals")
+        self._grams, self._duals, self._ended = (
+            [_copied(state.get(f"{name}{side}")) for side in (0, 1)] for name in ("gram", "duals", "ended")
         )
+        self._momentum, self.reached = Momentum(state.get("momentum", 0)), state.get("reached")
         self.stalled = list(state["stalled"])
         self.problem = self.problem.restored(state)
         if state["loss"] is not None:
@@ -182,14 +233,20 @@ class LocalSession:
         """Copies of the rows, in the numbers that were asked for."""
         return [factors.astype(self.dtype) for factors in self.factors]
 
-    def _rotate(self, side: int, evaluate: bool) -> NDArray[np.float64]:
-        """Rotate both sides by the eigenvectors of the other side's Gram matrix: it gets diagonal, no score changes."""
+    def _rotate(self, side: int, reads: bool) -> NDArray[np.float64]:
+        """Rotate both sides by the eigenvectors of the other side's Gram matrix: it gets diagonal, no score changes.
+
+        reads : whether the half-step looks at the rows that it replaces.
+        """
         values, basis = symmetric_eigen(self.gram(1 - side))
         basis = np.ascontiguousarray(basis, self.factors[side].dtype)
         self.problem = self.problem.turned(basis)
         _core.rotate(self.factors[1 - side], basis, 0, self.n_threads)
-        if evaluate or self.solver.reads_old_rows:
+        if reads:
             _core.rotate(self.factors[side], basis, 0, self.n_threads)
+        for ended in self._ended:
+            if ended is not None:
+                _core.rotate(ended, basis, 0, self.n_threads)
         self._grams[1 - side] = np.diag(values)
         return values
 

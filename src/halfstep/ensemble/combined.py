@@ -80,6 +80,17 @@ class CombinedSession:
     def widen(self) -> bool:
         return False
 
+    reached: ClassVar[None] = None
+
+    def leap(self, side: int) -> bool:
+        return False  # classifiers are extrapolated within their half-step
+
+    def retreat(self) -> None:
+        """Nothing has moved."""
+
+    def finish(self) -> None:
+        """Every half-step is solved to the end."""
+
     def rounded(self) -> None:
         return None
 

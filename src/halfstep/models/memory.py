@@ -114,6 +114,8 @@ def estimate_memory(
     for side, n, told in (("users", n_users, user_features), ("items", n_items, item_features)):
         if told is not None:
             sweeps |= _features(side, n, *told, rank, itemsize, workers)
+    if not losses.get(loss).keeps_duals and user_features is None and item_features is None:
+        sweeps["rows where a sweep ended"] = sweeps["factors"]  # of both sides while sweeps are coarse
     if losses.get(loss).keeps_duals:
         sweeps["dual variables of cells"] = 2 * nnz * itemsize
     start = {
@@ -122,7 +124,8 @@ def estimate_memory(
         "counts and penalties of rows": rows * 32,
     }
     if n_init > 1:  # the best start so far, and when the next one begins also the last
-        sweeps["factors of earlier starts"] = sweeps["factors"]
+        ended = small * rank * itemsize if "rows where a sweep ended" in sweeps else 0
+        sweeps["factors of earlier starts"] = sweeps["factors"] + ended
         start["factors of earlier starts"] = sweeps["factors"] * min(n_init - 1, 2)
     reading = {"given orientation": ours["given orientation"], "checks of weights": 2 * nnz}
     if file_rows is None:

@@ -30,6 +30,9 @@ from halfstep.models.more import grown, solve_touched, touched
 from halfstep.models.stopping import SweepJudge
 from halfstep.models.strength import ImplicitFit, Strength, powers_of
 
+EXACT_SWEEPS = 2
+"""The last ones of a fit under "auto", at least."""
+
 __all__ = ["WALS", "Explanation", "Ranking"]
 
 
@@ -71,8 +74,11 @@ class WALS(ImplicitModel):
         (users, items). Large, and features count for nothing. None learns it from the data: of seven values between
         0.03 and 30 the one under which rows that are left out, and put where their features say, rank best.
     max_iter, tol : at most so many sweeps; stop when the objective falls by less than tol of itself.
-    solver : "exact" (the cheaper of primal and dual, row by row), "cholesky", "dual", "cg" (stopped by residual) or
-        "subspace" (blocks of columns in turn, for ranks of 256 and more).
+    solver : "auto": sweeps begin where the ones before them point, unless that would raise the objective, and in
+        coarse ones a row takes two steps of "cg" where that is cheaper than "exact"; the last two are exact, and all
+        that follow one that gained less than 10 tol. Others solve all sweeps alike, each from where the last one
+        ended: "exact" (the cheaper of primal and dual, row by row), "cholesky", "dual", "cg" (stopped by residual) or
+        "subspace" (blocks of columns in turn, for ranks of 256 and more). On a cluster "auto" is "exact".
     init : "scaled" N(0, 0.1/sqrt(rank)), "normal" N(0, 0.1), or "svd".
     n_init : restarts from other random starts; the fit with the lowest objective is kept.
     warm_start : continue from the present factors when `fit` is called again with the same users and items; a larger
@@ -94,6 +100,8 @@ class WALS(ImplicitModel):
     user_ids_, item_ids_ : ids in the order of the factor rows; row numbers where the input had none.
     history_ : one dict for each sweep: objective, data, background, penalty, rmse, rmse_all,
         error_reduction (1 - rmse: predicting 0 everywhere has an rmse of 1 over observed cells), seconds, ...
+        `leapt` is 1 where the sweep began beyond where the last one ended, `coarse` counts the rows of its second half
+        that took steps of "cg" under "auto".
     objective_, n_iter_, converged_ : the last objective, sweeps made, whether `tol` was reached.
     rank_, background_, reg_ : what was given, or followed from the data.
     """
@@ -109,9 +117,9 @@ class WALS(ImplicitModel):
     background_power: float | tuple[float, float] = 0.0
     weight_power: float | tuple[float, float] = 0.0
     feature_reg: float | tuple[float, float] | None = None
-    max_iter: int = 8
+    max_iter: int = 6
     tol: float = 1e-4
-    solver: str = "exact"
+    solver: str = "auto"
     init: str = "scaled"
     n_init: int = 1
     warm_start: bool = False
@@ -196,7 +204,7 @@ class WALS(ImplicitModel):
         mark = {} if judge is None else {"validation": judge.digest()}
         mark |= {name: digest_of_features(told) for name, told in zip(SIDES, features, strict=True) if told is not None}
         for number, (start, order) in enumerate(self._starts(engine, weighed, chosen.rank)):
-            session = engine.open(problem, start, Solver(self.solver))
+            session = engine.open(problem, start, self._solver())
             stops: tuple[Callback, ...] = ()
             measured, watched = partial(_measured, session), []
             if judge is not None:
@@ -211,7 +219,7 @@ class WALS(ImplicitModel):
                 keep_on_interrupt=keep_on_interrupt,
             )
             if judge is not None:
-                session, outcome = watch.best_sweep(engine, Solver(self.solver), outcome, _measured)
+                session, outcome = watch.best_sweep(engine, self._solver().exactly(), outcome, _measured)
             if best is None or outcome.objective < best[0].objective:
                 best = outcome, session
             if outcome.interrupted:
@@ -282,6 +290,9 @@ class WALS(ImplicitModel):
         if self.dislikes and not self._loss().is_quadratic:
             raise ValueError(f"dislikes=True needs loss='squared'; this model has loss={self.loss!r}.")
         self._scheme()
+
+    def _solver(self) -> Solver:
+        return Solver(self.solver, exact_after=self.max_iter - EXACT_SWEEPS, exact_below=10 * self.tol)
 
     def _scheme(self) -> schemes.Weighting:
         users, items = powers_of("weight_power", self.weight_power)

@@ -33,7 +33,7 @@ class DistributedSession:
     """A factorisation under way on a cluster. `LocalSession` says what the methods mean."""
 
     def __init__(self, problem: Problem, factors: list[Factors], solver: Solver, broadcast_limit: int) -> None:
-        self.problem, self.solver, self.factors = problem, solver, factors
+        self.problem, self.solver, self.factors = problem, solver.exactly(), factors
         self.cells: DistributedCells = problem.observations  # type: ignore[assignment]
         self.d, self.dtype = factors[0].kind
         self.broadcast_limit = broadcast_limit
@@ -51,6 +51,17 @@ class DistributedSession:
 
     def widen(self) -> bool:
         return False
+
+    reached = None
+
+    def leap(self, side: int) -> bool:
+        return False  # rows of two sweeps would have to be kept in every executor
+
+    def retreat(self) -> None:
+        """Nothing has moved."""
+
+    def finish(self) -> None:
+        """Every half-step is solved to the end."""
 
     def rounded(self) -> None:
         return None

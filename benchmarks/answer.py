@@ -1,0 +1,249 @@
+"""Time to the answer: processor seconds until a fit is good, against implicit, irspack and cmfrec, in one run.
+
+    python benchmarks/answer.py objective [--size small|large] [--rank 64 128]
+    python benchmarks/answer.py ranking [ESCO] [MovieTweetings]
+    python benchmarks/answer.py tune
+
+objective : until the objective is within 0.1% of the converged one, which is the lowest that anybody reached, ours with
+    SWEEPS sweeps among them. `large` is 100,000 x 20,000 with 10.4M cells, `small` a tenth of it in every direction.
+ranking : until NDCG@20 is 99% of the converged one, that of LONG sweeps of the exact solver, at the same penalty.
+tune : processor seconds of a search of 30 trials over ESCO, test and all, in fits of the best WALS it found.
+
+Everybody minimises the same number, and one function computes it from everybody's factors; that is not timed, nor is
+reading. Seconds are of all threads, so that other work on the machine changes them little; medians of --repeats.
+cmfrec says nothing between sweeps: it is run with 1, 2, 4, ... of them, and the first run that arrives counts.
+"""
+
+from __future__ import annotations
+
+import os
+
+for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+import argparse
+import contextlib
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from _machine import describe, table
+from _matrices import cut, sets
+from sklearn.base import clone
+
+import halfstep as hs
+from halfstep import datasets
+from halfstep.core.cells import Observations
+from halfstep.core.initial import initial_factors
+from halfstep.core.loop import alternate, measure
+from halfstep.engine import LocalEngine, Problem, Side, Solver
+from halfstep.models.recommend import top_k
+
+SIZES = {"large": (100_000, 20_000, 10_400_000), "small": (10_000, 2_000, 500_000)}
+SWEEPS, LONG, MOST = 150, 30, 512
+HELD = {"ESCO": 0.3, "MovieTweetings": 5.0}
+"""Penalties of every row, as implicit and cmfrec have them: about those of `WALS()` at the mean number of cells."""
+Good = Callable[[Any, Any], bool]
+
+
+class Race:
+    """The same cells, rank, background and penalty for everybody. A run returns seconds and sweeps, None if never."""
+
+    def __init__(self, matrix: Any, rank: int, background: float, reg: float, threads: int) -> None:
+        self.matrix, self.rank, self.background, self.reg, self.threads = matrix, rank, background, reg, threads
+        cells = Observations.from_weights(matrix)
+        self.problem = Problem(cells, (Side(reg), Side(reg)), background=background)
+        self.problem.observations.T  # noqa: B018 - built before anything is timed
+
+    def objective(self, users: Any, items: Any) -> float:
+        factors = [np.ascontiguousarray(side, np.float32) for side in (users, items)]
+        session = LocalEngine(self.threads).open(self.problem, factors, Solver())
+        return measure(session, session.evaluate())["objective"]
+
+    def ours(self, solver: Solver, good: Good, most: int = MOST) -> tuple[float, int] | None:
+        factors, order = initial_factors(self.problem.observations, self.rank, "scaled", 0, np.float32)
+        session = LocalEngine(self.threads).open(self.problem, factors, solver)
+        clock = Clock()
+        alternate(
+            session, order=order, max_iter=most, tol=0.0, callbacks=[lambda _: clock.stop(good, *session.factors)]
+        )
+        return clock.found
+
+    def irspack(self, kind: str, good: Good, most: int = MOST) -> tuple[float, int] | None:
+        from irspack.recommenders.ials import IALSTrainer, LossType, SolverType
+
+        trainer = IALSTrainer(
+            sp.csr_matrix(self.matrix), self.rank, self.background, self.reg, 0.0, 0.1, getattr(SolverType, kind), 3,
+            64, LossType.IALSPP, 0, self.threads, 5, 7,
+        )  # fmt: skip
+        clock = Clock()
+        for _ in range(most):
+            trainer.run_epoch()
+            if clock.stop(good, trainer.core_trainer.user, trainer.core_trainer.item):
+                break
+        return clock.found
+
+    def implicit(self, use_cg: bool, good: Good, most: int = MOST) -> tuple[float, int] | None:
+        from implicit.cpu.als import AlternatingLeastSquares
+
+        model = AlternatingLeastSquares(
+            factors=self.rank, regularization=self.reg / self.background, alpha=1.0, use_cg=use_cg, iterations=most,
+            num_threads=self.threads, random_state=0, dtype=np.float32,
+        )  # fmt: skip
+        clock = Clock()
+
+        def after(*_: Any) -> None:
+            if clock.stop(good, model.user_factors, model.item_factors):
+                raise StopIteration
+
+        weights = sp.csr_matrix(self.matrix / self.background, dtype=np.float32)
+        with contextlib.suppress(StopIteration):
+            model.fit(weights, show_progress=False, callback=after)
+        return clock.found
+
+    def cmfrec(self, use_cg: bool, good: Good, most: int = MOST) -> tuple[float, int] | None:
+        from cmfrec import CMF_implicit
+
+        cells, sweeps = sp.coo_matrix(self.matrix, dtype=np.float32), 1
+        while sweeps <= most:
+            model = CMF_implicit(
+                k=self.rank, lambda_=self.reg / self.background, alpha=1 / self.background - 1, use_cg=use_cg,
+                niter=sweeps, nthreads=self.threads, use_float=True, finalize_chol=False, verbose=False,
+                precompute_for_predictions=False,
+            )  # fmt: skip
+            begun = time.process_time()
+            model.fit(cells)
+            spent = time.process_time() - begun
+            if good(model.A_, model.B_):
+                return spent, sweeps
+            sweeps *= 2
+        return None
+
+
+class Clock:
+    """Processor seconds of sweeps, not those of judging them."""
+
+    def __init__(self) -> None:
+        self.spent, self.sweeps, self.begun = 0.0, 0, time.process_time()
+        self.found: tuple[float, int] | None = None
+
+    def stop(self, good: Good, users: Any, items: Any) -> bool:
+        self.spent += time.process_time() - self.begun
+        self.sweeps += 1
+        if good(users, items):
+            self.found = self.spent, self.sweeps
+        self.begun = time.process_time()
+        return self.found is not None
+
+
+def compare(what: str, race: Race, good: Good, peers: list[str], repeats: int, most: int) -> None:
+    """Everybody's median, in turn, and how many times as long as the default of ours it took."""
+    auto = Solver("auto", exact_below=1e-4)
+    runs: dict[str, Callable[[], tuple[float, int] | None]] = {
+        "halfstep auto": lambda: race.ours(auto, good, most),
+        "halfstep exact": lambda: race.ours(Solver(), good, most),
+        "irspack CG": lambda: race.irspack("CG", good, most),
+        "irspack iALS++": lambda: race.irspack("IALSPP", good, most),
+        "irspack Cholesky": lambda: race.irspack("CHOLESKY", good, most),
+        "implicit CG": lambda: race.implicit(True, good, most),
+        "implicit Cholesky": lambda: race.implicit(False, good, most),
+        "cmfrec CG": lambda: race.cmfrec(True, good, most),
+        "cmfrec Cholesky": lambda: race.cmfrec(False, good, most),
+    }
+    found: dict[str, list[tuple[float, int] | None]] = {name: [] for name in runs if not peers or name in peers}
+    for _ in range(repeats):
+        for name, times in found.items():
+            times.append(runs[name]())
+            print(f"  {name}: {times[-1]}", flush=True)
+    first, rows = np.median([each[0] for each in found["halfstep auto"] if each]), []
+    for name, times in found.items():
+        arrived = [each for each in times if each is not None]
+        if not arrived:
+            rows.append([name, f"over {most}", "", ""])
+            continue
+        seconds = np.median([each[0] for each in arrived])
+        rows.append([name, str(arrived[0][1]), f"{seconds:.2f}", f"{seconds / first:.1f}"])
+    print(f"\n{what}\n\n{table(['solver', 'sweeps', 'processor seconds', 'of ours'], rows)}\n", flush=True)
+
+
+def objective_section(chosen: Any) -> None:
+    for rank in chosen.rank:
+        users, items, cells = SIZES[chosen.size]
+        matrix = datasets.make_implicit(users, items, cells, random_state=0)
+        race, lowest = Race(matrix, rank, 0.05, 0.1, chosen.threads), [np.inf]
+
+        def end(u: Any, v: Any, race: Race = race, lowest: list[float] = lowest) -> bool:
+            lowest.append(race.objective(u, v))
+            return False
+
+        race.ours(Solver("auto", exact_below=0.0), end, SWEEPS)
+        goal = min(lowest) * 1.001
+
+        def good(u: Any, v: Any, race: Race = race, goal: float = goal) -> bool:
+            return race.objective(u, v) <= goal
+
+        compare(
+            f"Within 0.1% of the converged objective ({min(lowest):,.1f}), {users:,} x {items:,}, {cells:,} cells, "
+            f"rank {rank}",
+            race, good, chosen.only, chosen.repeats, chosen.most,
+        )  # fmt: skip
+
+
+def ranking_section(chosen: Any) -> None:
+    for name, cells in sets(chosen.names or list(HELD), parts=(1,)):
+        seen, hidden = cut(cells, 301, 0)
+        seen, rows = sp.csr_array(seen.astype(np.float32)), np.flatnonzero(np.diff(hidden.indptr))
+        for rank in chosen.rank:
+            race, values = Race(seen, rank, 0.03, HELD[name], chosen.threads), list[float]()
+
+            def ndcg(u: Any, v: Any, seen: Any = seen, hidden: Any = hidden, rows: Any = rows) -> float:
+                left, right = (np.ascontiguousarray(side, np.float32) for side in (u[rows], v))
+                return float(np.mean(hs.metrics.ndcg_at_k(top_k(left, right, 20, seen[rows], 2)[0], hidden[rows], 20)))
+
+            def end(u: Any, v: Any, values: list[float] = values, ndcg: Any = ndcg) -> bool:
+                values.append(ndcg(u, v))
+                return False
+
+            race.ours(Solver(), end, LONG)
+            compare(
+                f"99% of the converged NDCG@20 ({values[-1]:.4f}), {name}, rank {rank}",
+                race, lambda u, v, goal=0.99 * values[-1], ndcg=ndcg: ndcg(u, v) >= goal, chosen.only, chosen.repeats,
+                chosen.most,
+            )  # fmt: skip
+
+
+def tune_section(chosen: Any) -> None:
+    ((_, cells),) = sets(["ESCO"], parts=(1,))
+    cells = sp.csr_array(cells.astype(np.float32))
+    begun = time.process_time()
+    found = hs.tune(cells, seconds=1e6, n_trials=30, random_state=0)
+    spent = time.process_time() - begun
+    winner = clone(found.models.get("WALS", found.model))
+    single = []
+    for _ in range(chosen.repeats):
+        begun = time.process_time()
+        winner.fit(cells)
+        single.append(time.process_time() - begun)
+    one = np.median(single)
+    print(f"{len(found.trials)} trials {spent:.1f} s, one fit of {winner} {one:.2f} s: {spent / one:.1f} fits")
+
+
+SECTIONS = {"objective": objective_section, "ranking": ranking_section, "tune": tune_section}
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("section", choices=SECTIONS)
+    parser.add_argument("names", nargs="*", help="ranking: which data sets")
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--rank", type=int, nargs="+", default=[64, 128])
+    parser.add_argument("--only", nargs="+", default=[], help="which solvers; 'halfstep auto' must be one of them")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--most", type=int, default=MOST, help="give up after so many sweeps")
+    parser.add_argument("--threads", type=int, default=2)
+    given = parser.parse_args()
+    print(describe("implicit", "irspack", "cmfrec"), flush=True)
+    SECTIONS[given.section](given)
