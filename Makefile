@@ -125,8 +125,12 @@ kills: $(VENV)/.test    ## 50 kills of each estimator at random moments, and wha
 sanitize: $(VENV)/.test     ## the core under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer, each with its tests
 	@$(BIN)/python tests/faults/sanitize.py
 
-coverage: $(VENV)/.faults   ## lines of the library that the tests of make test reach
-	@HALFSTEP_DATA="$${HALFSTEP_DATA:-$(DATA)}" $(BIN)/python -m pytest -n 2 -m "not spark and not browser and not heavy" --cov=halfstep --cov-report=term tests
+coverage: $(VENV)/.faults $(VENV)/.spark   ## lines of the library that make test, test-heavy and test-spark reach, in the processes they start too
+	@rm -f .coverage .coverage.*
+	@HALFSTEP_DATA="$${HALFSTEP_DATA:-$(DATA)}" $(BIN)/coverage run -m pytest -n 2 -m "not spark and not browser" tests
+	@$(BIN)/coverage run -m pytest -m spark tests/spark
+	@$(BIN)/coverage combine -q
+	@$(BIN)/coverage report
 
 mutants: $(VENV)/.test  ## small changes to losses, weights, loop and metrics, one at a time, and whether tests notice
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/faults/mutants.py --seed 1

@@ -34,6 +34,7 @@ struct Workspace {
   T* turned;  // x of the first turned_cells cells of the row, `width` cells side by side
   int64_t turned_cells;
   T* best;
+  double value = 0;                // of the row that was solved last
   T *unobserved, *root, *bounded;  // background matrix and its factor; trial factor under bounds
   void* memory;
 
@@ -177,6 +178,13 @@ inline void add_base(const HalfStep<T>& h, int64_t i, T* quadratic, T* base) {
   const T ridge = lam > 0 ? T(0) : T(64 * std::numeric_limits<T>::epsilon() * trace / f);
   for (int c = 0; ridge > 0 && c < f; ++c) quadratic[ptrdiff_t(c) * ld + c] += ridge;
   if (base_terms(h, i, base)) axpy(T(1), base, quadratic + ptrdiff_t(f) * ld, f);
+}
+
+// The gap at which a row counts as solved: what was asked for, as far as numbers of type T can tell.
+template <class T>
+double solved_gap(const HalfStep<T>& h) {
+  const double least = 1e3 * std::numeric_limits<T>::epsilon();
+  return h.tolerance > least ? h.tolerance : least;
 }
 
 // What stands between the two substitutions of a solve: nothing. A draw adds its noise there.

@@ -43,7 +43,8 @@ class NewtonRow {
         base(h, i, cells, ws),
         x(cells, ws.sign, f, ws) {}
 
-  // Leaves the best row found in ws.b and its dual variables in h.duals. False: no finite row exists.
+  // Leaves the best row found in ws.b, its value in ws.value, its dual variables in h.duals. False: no finite row
+  // exists.
   bool solve(Sums& sums) {
     if (!base.sound()) return false;
     read_cells();
@@ -54,16 +55,17 @@ class NewtonRow {
     Course course;
     follow(now, course, sums);
     // Dual variables of the sweep before may hold a row where they belonged: it starts again from nothing.
-    if (course.gap > solved() && warm()) {
+    if (course.gap > solved_gap(h) && warm()) {
       std::memset(ws.b, 0, sizeof(T) * f);
       std::memset(ws.multiplier, 0, sizeof(T) * n);
       const State cold = begin();
       if (std::isfinite(cold.primal)) follow(cold, course, sums);
     }
     std::memcpy(ws.b, ws.best, sizeof(T) * f);
+    ws.value = course.best;
     if (h.duals) std::memcpy(h.duals + cells.first, ws.slope, sizeof(T) * n);
     if (course.gap > sums.gap) sums.gap = course.gap;
-    if (course.gap > solved() && (sums.stalled < 0 || i < sums.stalled)) sums.stalled = i;
+    if (course.gap > solved_gap(h) && (sums.stalled < 0 || i < sums.stalled)) sums.stalled = i;
     return std::isfinite(course.best);
   }
 
@@ -91,12 +93,6 @@ class NewtonRow {
   const Cells<T>& cells;
   const Base<T> base;
   Turned<T> x;
-
-  // The gap at which a row counts as solved: what was asked for, as far as numbers of type T can tell.
-  double solved() const {
-    const double least = 1e3 * std::numeric_limits<T>::epsilon();
-    return h.tolerance > least ? h.tolerance : least;
-  }
 
   // Whether the row began from a row and dual variables of its own.
   bool warm() const {

@@ -8,6 +8,7 @@
 #include "plq.hpp"
 #include "smooth.hpp"
 #include "subspace.hpp"
+#include "wide.hpp"
 
 namespace halfstep::HALFSTEP_ISA {
 
@@ -86,6 +87,7 @@ template <class T>
 bool solve_squared(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Workspace<T>& ws, Sums& sums) {
   const int f = h.free();
   const bool plain = !is_labelled(h, i);
+  ws.value = INFINITY;  // not known
   linearise(cells, ws.s, ws.l);
   const bool diagonal = h.w0 == 0 || h.spectrum;
   const double n = double(cells.n), primal = primal_work(n, f);
@@ -109,23 +111,38 @@ bool solve_squared(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Works
     if (solve_dual(h, i, cells, ws)) return true;
     linearise(cells, ws.s, ws.l);
   }
-  return finish_row(h, i, ws, sums, [&] {
+  const bool solved = finish_row(h, i, ws, sums, [&] {
     accumulate(cells.x, h.d, f, cells.indices, cells.n, ws.s, ws.l, ws.quadratic, ws.panel, following(h, i));
     add_base(h, i, ws.quadratic, ws.base);
   });
+  // |L^-1 q|^2 / 2, which the row has gained over the value at zero, is left under the factor; a row that had to be
+  // repaired is at the end of these numbers anyway.
+  if (plain && h.method != Method::draw && (h.w0 == 0 || !cells.has_pinned())) {
+    const T* gained = ws.quadratic + ptrdiff_t(f) * panel_ld<T>(f);
+    ws.value = sums.repaired ? 0 : value_at_zero(h, i, cells) - dot(gained, gained, f) / 2;
+  }
+  return solved;
+}
+
+// A row by the finish that its loss has. Left in ws.value: its value.
+template <class T>
+bool solve_once(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Workspace<T>& ws, Sums& sums) {
+  if (h.loss.kind == LossKind::squared && !h.nonnegative) return solve_squared(h, i, cells, ws, sums);
+  if (h.loss.kind == LossKind::plq || h.loss.kind == LossKind::squared) return solve_plq(h, i, cells, ws, sums);
+  return solve_smooth(h, i, cells, ws, sums);
 }
 
 template <class T>
 void solve_row(const HalfStep<T>& h, int64_t i, bool evaluate, Workspace<T>& ws, Sums& sums) {
   const Cells<T> cells(h, i);
   std::memcpy(ws.b, h.own + i * h.d + h.free_start, sizeof(T) * h.free());
-  bool solved;
-  if (h.loss.kind == LossKind::squared && !h.nonnegative)
-    solved = solve_squared(h, i, cells, ws, sums);
-  else if (h.loss.kind == LossKind::plq || h.loss.kind == LossKind::squared)
-    solved = solve_plq(h, i, cells, ws, sums);
-  else
-    solved = solve_smooth(h, i, cells, ws, sums);
+  Sums mine;
+  const bool solved = solve_once(h, i, cells, ws, mine);
+  if (sizeof(T) < sizeof(double) && solved && (mine.stalled >= 0 || is_coarse(h, i, cells, ws.value)))
+    solve_wide(h, i, cells, ws, mine, [](const auto& h, const auto& cells, auto& ws, Sums& sums) {
+      return solve_once(h, 0, cells, ws, sums);
+    });
+  sums.add(mine);
   put_row(h, i, solved, ws, sums);
   if (evaluate) evaluate_cells(h, i, h.indptr[i], h.indptr[i + 1], sums);
 }

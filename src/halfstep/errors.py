@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
 
 class UnknownIdError(KeyError):
     """An id that the model has never seen. `suggestions` holds close matches."""
@@ -95,3 +97,44 @@ def check_number(
     fits = math.isfinite(number) and (at_least is None or number >= at_least) and (above is None or number > above)
     if not fits:
         raise ValueError(f"{name}={value!r} must be a {kind}{bound}.")
+
+
+def expect_plain(name: str, values: Any) -> None:
+    """Raise for numbers that lose a part of them as floats: complex ones, times, and masked ones."""
+    kind = getattr(getattr(values, "dtype", None), "kind", "")
+    if kind == "c":
+        raise TypeError(f"{name} holds complex numbers; it must hold real ones. Pass their real or absolute values.")
+    if kind in ("m", "M"):
+        raise TypeError(f"{name} holds times ({values.dtype}); it must hold numbers. Say in which unit: pass numbers.")
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise TypeError(f"{name} has masked values, which would count as if they were not; pass {name}.filled(...).")
+
+
+def expect_sound(name: str, matrix: Any) -> None:
+    """Raise for a scipy matrix whose places lie outside it: scipy follows them out of its memory."""
+    if matrix.ndim != 2:
+        raise ValueError(f"{name} is a sparse array of {matrix.ndim} dimensions; it must have two.")
+    try:
+        if matrix.format == "coo":  # `check_format` of scipy is for the compressed ones alone
+            sound = all(
+                len(p) == len(matrix.data) and _within(p, n) for p, n in zip(matrix.coords, matrix.shape, strict=True)
+            )
+        elif matrix.format == "lil":
+            sound = all(_within(np.asarray(row, np.int64), matrix.shape[1]) for row in matrix.rows)
+        elif hasattr(matrix, "check_format"):
+            matrix.check_format(full_check=True)
+            ends = matrix.indptr  # no look at them where the last is not above 0
+            sound = bool((ends[1:] >= ends[:-1]).all()) and ends[0] == 0
+        else:
+            sound = True
+    except (ValueError, IndexError, TypeError, OverflowError):
+        sound = False
+    if not sound:
+        raise ValueError(
+            f"{name} is no sound sparse matrix: its index arrays lead outside its shape {matrix.shape}. "
+            "Build it again from rows, columns and values."
+        )
+
+
+def _within(places: Any, n: int) -> bool:
+    return not len(places) or bool(places.min() >= 0 and places.max() < n)

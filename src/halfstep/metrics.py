@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from halfstep.errors import one_of
+from halfstep.errors import expect_sound, one_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
@@ -183,6 +183,7 @@ def checked_cells(name: str, matrix: Any) -> Any:
             f"{name} is a {type(matrix).__name__}; expected a scipy sparse matrix, users x items. "
             "Wrap an array as scipy.sparse.csr_matrix(array)."
         )
+    expect_sound(name, matrix)
     cells = sparse.csr_matrix(matrix, dtype=np.float64, copy=True)
     cells.sum_duplicates()
     if not np.isfinite(cells.data).all():

@@ -64,6 +64,17 @@ def random_row(loss: losses.Loss, seed: int, max_cells: int = 40) -> tuple[RowPr
     return problem, other, cells
 
 
+def rounded(problem: RowProblem, other: np.ndarray, cells: np.ndarray, dtype: Any) -> tuple[RowProblem, np.ndarray]:
+    """The problem in the numbers that the core is given, so that all solve the same one."""
+
+    def cast(values: Any) -> np.ndarray:
+        return np.asarray(values, dtype).astype(np.float64)
+
+    other = cast(other)
+    named = {name: cast(getattr(problem, name)) for name in ("targets", "weights", "offsets", "mu", "own")}
+    return replace(problem, x=other[cells], gram=other.T @ other, lam=float(dtype(problem.lam)), **named), other
+
+
 def solve(
     problem: RowProblem, other: np.ndarray, cells: np.ndarray, dtype: Any = np.float64, tolerance: float = 1e-8,
     start: float = 0.0, duals: np.ndarray | None = None, bounded: tuple[int, int] = (0, 0),

@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 import halfstep as hs
 from halfstep import baselines
+from halfstep.evaluate import evaluate
 
 from .zoo import P3, RATINGS, TABLE, Y3, P, Y, answers, fitted
 
@@ -196,3 +197,74 @@ def test_labels_of_instances_nobody_has_spoken_about(model):
             assert "with predictions" in str(error)  # noqa: PT017
         else:
             assert np.isfinite(answer).all()
+
+
+CELLS = sp.random_array((12, 9), density=0.4, rng=0, format="csr")
+
+
+def _csr(change, form="csr"):
+    matrix = CELLS.asformat(form).copy()
+    change(matrix)
+    return matrix
+
+
+def _coo(row):
+    matrix = CELLS.tocoo()
+    matrix.coords[0][0] = row
+    return matrix
+
+
+UNSOUND = {
+    "offsets beyond the cells": lambda: _csr(lambda m: m.indptr.__setitem__(3, 10**6)),
+    "offsets below zero": lambda: _csr(lambda m: m.indptr.__setitem__(3, -5)),
+    "columns beyond the shape": lambda: _csr(lambda m: m.indices.__setitem__(0, 1000)),
+    "columns below zero": lambda: _csr(lambda m: m.indices.__setitem__(0, -1)),
+    "rows of columns": lambda: _csr(lambda m: m.indices.__setitem__(0, 1000), "csc"),
+    "rows beyond the shape": lambda: _coo(1000),
+    "rows below zero": lambda: _coo(-1),
+}
+TAKE_MATRICES = {
+    "WALS": lambda X: hs.WALS(rank=2, max_iter=1).fit(X),
+    "validation": lambda X: hs.WALS(rank=2, max_iter=1).fit(CELLS, validation=X),
+    "partial_fit": lambda X: hs.WALS(rank=2, max_iter=1).fit(CELLS).partial_fit(X),
+    "transform": lambda X: hs.WALS(rank=2, max_iter=1).fit(CELLS).transform(X),
+    "rank_items": lambda X: hs.EASE().fit(CELLS).rank_items(X, 3),
+    "EASE": lambda X: hs.EASE().fit(X),
+    "Interactions": lambda X: hs.datasets.Interactions(X, np.arange(12), np.arange(9)),
+    "evaluate": lambda X: evaluate(hs.EASE(), X),
+    "Features": lambda X: hs.Features.of(X),
+}
+
+
+@pytest.mark.parametrize("unsound", UNSOUND)
+@pytest.mark.parametrize("call", TAKE_MATRICES)
+def test_a_matrix_whose_places_lie_outside_is_refused_not_followed(call, unsound):
+    """scipy follows them out of its memory: all of these crashed the process, or answered from other memory."""
+    with pytest.raises(ValueError, match="no sound sparse matrix"):
+        TAKE_MATRICES[call](UNSOUND[unsound]())
+
+
+@pytest.mark.parametrize("values", ["datetime64[s]", "timedelta64[s]"])
+def test_times_are_no_ratings(values):
+    """They were taken for their number of seconds, in silence."""
+    with pytest.raises(ValueError, match="times"):
+        hs.PLQMF(rank=2).fit(RATINGS[0], np.arange(len(RATINGS[0])).astype(values))
+
+
+def test_masked_values_do_not_count_as_if_they_were_not():
+    """NumPy drops the mask: hidden weights, predictions and ratings were used."""
+    X = np.ma.masked_greater(CELLS.toarray(), 0.5)
+    with pytest.raises(TypeError, match="masked"):
+        hs.WALS(rank=2).fit(X)
+    with pytest.raises(TypeError, match="masked"):
+        hs.CFEnsembleCV().fit(np.ma.masked_greater(P, 0.5), Y)
+    with pytest.raises(ValueError, match="masked"):
+        hs.PLQMF(rank=2).fit(RATINGS[0], np.ma.masked_less(RATINGS[1], np.median(RATINGS[1])))
+    hs.WALS(rank=2, max_iter=1).fit(np.ma.masked_greater(CELLS.toarray(), 5.0))  # nothing is masked
+
+
+def test_columns_of_one_name_are_told_in_our_words():
+    frame = pd.DataFrame([[1, 2, 3]], columns=["user", "item", "item"])
+    for fit in (lambda: hs.WALS(rank=2).fit(frame), lambda: hs.PLQMF(rank=2).fit(frame, [1.0])):
+        with pytest.raises(ValueError, match="several columns of one name"):
+            fit()

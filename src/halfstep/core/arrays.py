@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfstep import _core
+from halfstep.errors import expect_plain
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -13,10 +14,10 @@ Codes = NDArray[np.int64]
 
 
 def reals(name: str, values: ArrayLike) -> Floats:
-    """Values as float64. Complex ones are refused: NumPy would cut them to their real parts."""
+    """Values as float64. What NumPy would make numbers of in silence is refused: see `expect_plain`."""
+    expect_plain(name, values)  # which may have a mask
     given = np.asarray(values)
-    if given.dtype.kind == "c":
-        raise TypeError(f"{name} holds complex numbers; it must hold real ones. Pass their real or absolute values.")
+    expect_plain(name, given)
     return np.asarray(given, np.float64)
 
 

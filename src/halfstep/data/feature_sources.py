@@ -16,7 +16,7 @@ from halfstep.data.columns import detect
 from halfstep.data.feature_values import Table
 from halfstep.data.frames import is_frame
 from halfstep.data.ids import Index
-from halfstep.errors import one_of
+from halfstep.errors import expect_plain, expect_sound, one_of
 
 NOT_A_COLUMN = "is not a column; the columns are"
 
@@ -63,7 +63,10 @@ def id_column(side: str, names: Sequence[str]) -> str | None:
 
 def read_matrix(source: Any, argument: str) -> sparse.csr_array:
     """A matrix or an array as CSR of float64, all finite."""
-    if not sparse.issparse(source):
+    if sparse.issparse(source):
+        expect_sound(argument, source)
+    else:
+        expect_plain(argument, source)
         source = np.asarray(source)
         if source.dtype.kind not in "biuf" or source.ndim != 2:
             raise TypeError(

@@ -30,7 +30,10 @@ class InteractionColumns(NamedTuple):
 
 def is_frame(obj: object) -> bool:
     """Whether `obj` is a data frame that narwhals reads, eager or lazy."""
-    return isinstance(nw.from_native(obj, pass_through=True), nw.DataFrame | nw.LazyFrame)
+    try:
+        return isinstance(nw.from_native(obj, pass_through=True), nw.DataFrame | nw.LazyFrame)
+    except nw.exceptions.DuplicateError as error:
+        raise ValueError(f"a frame has several columns of one name; rename or drop them. {error}") from None
 
 
 def interactions_from_frame(

@@ -25,6 +25,7 @@ from halfstep.data.names import Aliases, Names
 from halfstep.data.plain_ids import join_text, split_text
 from halfstep.data.row_groups import RowGroups, is_parquet
 from halfstep.data.tensors import BYTES, OFFSETS, PLACES, REAL, WEIGHTS, Tensor
+from halfstep.errors import expect_plain, expect_sound
 
 SIDES = ("user", "item")
 OtherNames = tuple[Aliases | None, Aliases | None]
@@ -147,6 +148,10 @@ def summed(
 
 def _from_matrix(X: Any, dtype: Any, signed: bool) -> Observations:
     check_size(X.shape)  # before anything as long as a side is made
+    if sp.issparse(X):
+        expect_sound("X", X)
+    else:
+        expect_plain("X", X)
     if X.dtype.kind not in "biuf":
         raise TypeError(
             f"X is a matrix of {X.dtype}; it must hold weights, which are real numbers, users x items. "

@@ -33,7 +33,7 @@ from halfstep.engine.instances import Arrays, Frame, Read, only_here
 from halfstep.engine.kept import KeptLoop, Stateful
 from halfstep.engine.local import LocalSession, gram_matrix, solve_rows, thread_count
 from halfstep.engine.protocol import Array, Cut, Decode, Start
-from halfstep.errors import UnknownIdError, UnknownIdWarning, level_of_caller, one_of
+from halfstep.errors import UnknownIdError, UnknownIdWarning, expect_sound, level_of_caller, one_of
 
 
 class Apart(NamedTuple):
@@ -117,6 +117,8 @@ class RowsHere:
                 f"X has shape {shape}; it must have {n} columns, one for each fitted {other}. Rows are {own}s."
             )
         rows = Index.range(shape[0], own)
+        if sp.issparse(X):
+            expect_sound("X", X)
         if X.count_nonzero() if sp.issparse(X) else np.any(X):
             return CellsHere(read_table(X, dtype=dtype, signed=signed).cells, (rows, self.ids[1]))
         return replace(without_cells(self.ids[1], shape[0]), ids=(rows, self.ids[1]))

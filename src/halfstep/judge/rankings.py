@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from halfstep import metrics as metric
-from halfstep.errors import one_of
+from halfstep.errors import expect_sound, one_of
 from halfstep.judge.features import FeaturesOf
 from halfstep.judge.result import Measured
 from halfstep.judge.splits import Split, cold_items, cold_users, few, leave_k_out, strong_generalisation, time_split
@@ -228,6 +228,7 @@ def _split(data: Any, protocol: str | None, options: dict[str, Any], random: Any
             f"data is a {type(data).__name__}; expected a scipy sparse matrix users x items, an "
             "Interactions, or a Split."
         )
+    expect_sound("data", matrix)
     if protocol == "time_split":
         options.setdefault("timestamps", getattr(data, "timestamps", None))
         if options["timestamps"] is None:

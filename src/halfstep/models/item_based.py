@@ -25,7 +25,7 @@ from halfstep.data.ids import Index
 from halfstep.data.names import Names, labels_of
 from halfstep.data.table import CellsHere, from_saved, read_table, to_arrays
 from halfstep.engine.local import thread_count
-from halfstep.errors import check_number
+from halfstep.errors import check_number, expect_sound
 from halfstep.metrics import checked_cells, checked_k
 from halfstep.models.answers import Explanation, Ranking
 from halfstep.models.fold_in import somebody_with
@@ -231,6 +231,7 @@ class ItemRecommender(NewcomerRecommender[ItemFit]):
             raise TypeError(
                 f"seen is a {type(seen).__name__}; expected a scipy sparse matrix, rows to rank for x items."
             )
+        expect_sound("seen", seen)
         if seen.shape[1] != fit.n_features:
             raise ValueError(
                 f"seen has {seen.shape[1]} items but the model was fitted on {fit.n_features}; "

@@ -20,7 +20,7 @@ from halfstep.data.frames import is_frame
 from halfstep.data.sweeps import digest_of
 from halfstep.data.table import CellsHere, read_table
 from halfstep.engine.local import gram_matrix, solve_rows, thread_count
-from halfstep.errors import check_number
+from halfstep.errors import check_number, expect_sound
 from halfstep.models.held_out import HeldOut, RankingMetric
 from halfstep.models.recommend import top_k
 
@@ -127,6 +127,8 @@ def _over(validation: Any, given: CellsHere) -> Any:
     if not is_frame(validation) and not hasattr(validation, "item_ids"):
         if not sp.issparse(validation) and not isinstance(validation, np.ndarray):
             raise TypeError(f"validation is a {type(validation).__name__}; give a matrix, `Interactions` or a frame.")
+        if sp.issparse(validation):
+            expect_sound("validation", validation)
         cells = sp.csr_array(validation)
         if not np.isfinite(cells.data).all():
             raise ValueError("validation has NaN or infinite values; leave these cells out.")

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from halfstep.errors import expect_plain
+
 Floats = NDArray[np.float64]
 
 
@@ -14,8 +16,8 @@ def encode_numbers(y: ArrayLike, low: float, high: float, expected: str) -> Floa
     """`y` (n,) as float64, finite and within [low, high]; `expected` says so in the error."""
     labels = _one_dimensional(y)
     try:
-        if np.iscomplexobj(labels):
-            raise TypeError("complex numbers")
+        expect_plain("y", y)  # which may have a mask
+        expect_plain("y", labels)
         targets = labels.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(

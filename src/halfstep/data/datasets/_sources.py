@@ -16,7 +16,7 @@ import narwhals as nw
 import numpy as np
 
 from halfstep.data.row_groups import RowGroups
-from halfstep.errors import require
+from halfstep.errors import expect_sound, require
 
 from ._archive import RATIO, Archive, most_unpacked, plain_suffix
 from ._columns import Coded, numbers_of, seconds_of
@@ -148,10 +148,7 @@ def _from_matrix(path: Path, choose: Chooser) -> tuple[dict[str, Any], dict[str,
         if size > most:
             raise zipfile.BadZipFile
         matrix = sparse.load_npz(path)
-        if hasattr(matrix, "check_format"):  # scipy takes places as they are, and follows them out of its memory
-            matrix.check_format(full_check=True)
-            if (matrix.indptr[1:] < matrix.indptr[:-1]).any():  # no look at them where the last is not above 0
-                raise ValueError
+        expect_sound(path.name, matrix)
         cells = matrix.tocoo()
     except zipfile.BadZipFile:
         raise ValueError(

@@ -18,7 +18,7 @@ from halfstep.data.columns import plural
 from halfstep.data.features import Features, TextColumnNames
 from halfstep.data.ids import Index
 from halfstep.data.names import Aliases
-from halfstep.errors import check_number, one_of, require
+from halfstep.errors import check_number, expect_sound, one_of, require
 
 from .about import About
 
@@ -58,6 +58,7 @@ class Interactions:
     def __post_init__(self) -> None:
         if not sparse.issparse(self.matrix):
             raise TypeError(f"matrix must be a scipy sparse matrix, got {type(self.matrix).__name__}")
+        expect_sound("matrix", self.matrix)
         matrix = sparse.csr_array(self.matrix, dtype=np.float32)
         if self.timestamps is not None and len(self.timestamps) != matrix.nnz:
             raise ValueError(f"timestamps has {len(self.timestamps)} values; the matrix stores {matrix.nnz} cells")
