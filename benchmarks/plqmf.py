@@ -6,9 +6,9 @@
     python benchmarks/plqmf.py outliers             test error under outliers; writes docs/plqmf_outliers.svg
 
 race: both start from the same factors, without an intercept, under the same penalty. rehline makes `--sweeps` sweeps at
-its default tolerance, and we stop after the first sweep whose objective is no higher than 1.0001 times its own; set-up is
-included. Its own `obj` says of our factors what we say. CPU seconds for one thread, wall seconds for all cores; ours are
-the median of `--repeats` fits.
+its default tolerance, and we stop after the first sweep whose objective is no higher than 1.0001 times its own; set-up
+is included. Its own `obj` says of our factors what we say. CPU seconds for one thread, wall seconds for all cores; ours
+are the median of `--repeats` fits.
 """
 
 from __future__ import annotations
@@ -85,9 +85,7 @@ def raced(
     with mock.patch("halfstep.models.ratings.random_rows", start):
         for threads, clock in ((1, time.process_time), (None, time.perf_counter)):
             stop = [lambda record: record["objective"] <= goal]
-            model = PLQMF(
-                loss=loss, intercept=False, max_iter=100, tol=0, n_threads=threads, callbacks=stop, **given
-            )
+            model = PLQMF(loss=loss, intercept=False, max_iter=100, tol=0, n_threads=threads, callbacks=stop, **given)
             seconds = []
             for _ in range(repeats):
                 begun = clock()

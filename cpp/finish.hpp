@@ -71,9 +71,9 @@ struct Workspace {
                             dense,
                             h.nonnegative ? squares : 0};
     T* indices;  // in the room of so many T
-    T** const places[] = {&panel, &quadratic, &scratch, &s,     &l,          &z,       &b,      &base,
-                          &diagonal, &p,      &r,       &v,     &half,       &sign,    &target, &fixed,
-                          &slope, &multiplier, &indices, &turned, &best,    &unobserved, &root, &bounded};
+    T** const places[] = {&panel,    &quadratic,  &scratch, &s,      &l,    &z,          &b,      &base,
+                          &diagonal, &p,          &r,       &v,      &half, &sign,       &target, &fixed,
+                          &slope,    &multiplier, &indices, &turned, &best, &unobserved, &root,   &bounded};
     memory = carve(sizes, places);
     curved = reinterpret_cast<int32_t*>(indices);
   }

@@ -118,8 +118,8 @@ class NewtonRow {
     fill(ws.fixed, h.offsets ? h.offsets + cells.first : nullptr, T(0));
     for (int64_t k = 0; pins && k < n; ++k) ws.fixed[k] += cells.pinned(k);
     for (int64_t k = 0; k < n; k += width<T>)
-      store(ws.fixed + k, terms.residual ? load(ws.fixed + k) - load(ws.target + k)
-                                         : load(ws.sign + k) * load(ws.fixed + k));
+      store(ws.fixed + k,
+            terms.residual ? load(ws.fixed + k) - load(ws.target + k) : load(ws.sign + k) * load(ws.fixed + k));
   }
 
   void keep_bounds() {
