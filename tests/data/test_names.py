@@ -89,3 +89,11 @@ def test_other_names_serve_where_no_title_does():
         UnknownIdError, match=r"'boss' is another name of 2 users; give an id, such as \['u/4', 'u/5'\]"
     ):
         table.positions(["boss"])
+
+
+def test_a_misspelt_word_finds_the_name_with_that_word_before_longer_likenesses():
+    labels = ["plankton production", "advise on pollution prevention", "Python (computer programming)", "typing"]
+    table = Names(Index(range(4), "skill"), np.array(labels, object), np.array([9, 9, 1, 9]))
+    assert table.near("Pyton")[0] == "Python (computer programming)"
+    assert table.near("computer programing")[0] == "Python (computer programming)"
+    assert table.near("xyzzy") == []
