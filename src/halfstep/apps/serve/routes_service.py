@@ -54,6 +54,8 @@ async def model(request: Request) -> Response:
         "fold_in": ("items" if served.ranking.folds_items else "ratings") if served.ranking else None,
         "classes": served.fusion.classes if served.fusion else None,
         "names": served.nouns,
+        "filters": served.ranking.facets.described() if served.ranking and settings.about else None,
+        "languages": served.languages,
         "example": served.ranking.example if served.ranking else None,
         "parameters": {name: value for name, value in parameters.items() if value is not None},
         "limits": {name: getattr(settings, name) for name in ("max_body", "max_list", "max_n", "timeout")},

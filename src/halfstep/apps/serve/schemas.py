@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, StringConstraints
 
 MAX_TEXT = 500  # characters of an id or a query
+MAX_VALUES = 100  # of one column that is asked for
 
 Text = Annotated[StrictStr, StringConstraints(max_length=MAX_TEXT)]
 Finite = Annotated[StrictFloat, Field(allow_inf_nan=False)]
@@ -18,6 +19,12 @@ Strategy = Annotated[
     Literal["mean", "thompson", "upper"] | None,
     Field(description="For models that keep draws: rank by their mean, by one of them, or by mean and spread."),
 ]
+
+Where = Annotated[
+    dict[Text, Annotated[list[Text], Field(min_length=1, max_length=MAX_VALUES)]] | None,
+    Field(description="What must be known of them: for each column one of these values. `GET /model` lists them."),
+]
+Relation = Annotated[Text | None, Field(description="How items must be related to the user, such as essential.")]
 
 
 class Body(BaseModel):
@@ -47,6 +54,7 @@ class RecommendBody(Body):
     keep_seen: bool = Field(False, description="Also recommend what a user already has.")
     diversity: Share = Field(0.0, description="0 ranks by score; towards 1, items unlike those above are preferred.")
     strategy: Strategy = None
+    where: Where = None
 
 
 class RecommendForBody(Body):
@@ -73,6 +81,7 @@ class RecommendForBody(Body):
         0, description="So many of `items` are named for every recommendation, with what they contribute."
     )
     strategy: Strategy = None
+    where: Where = None
 
 
 class SimilarBody(Body):
@@ -81,6 +90,7 @@ class SimilarBody(Body):
     user: Id | None = None
     items: list[Id] | None = Field(None, description="Somebody new who has these items.")
     n: Count = 10
+    where: Where = None
 
 
 class ExplainBody(Body):
@@ -95,6 +105,8 @@ class CompareBody(Body):
     user: Id | None = None
     items: list[Id] | None = Field(None, description="What somebody new has, in place of `user`.")
     n: Count = 50
+    where: Where = None
+    relation: Relation = None
 
 
 class LocateBody(Body):
@@ -312,6 +324,23 @@ class Located(BaseModel):
     users: list[Point]
 
 
+class FacetValue(BaseModel):
+    value: str
+    title: str
+    count: int
+
+
+class FacetAnswer(BaseModel):
+    name: str
+    values: list[FacetValue]
+
+
+class Filters(BaseModel):
+    users: list[FacetAnswer]
+    items: list[FacetAnswer]
+    relations: list[str] = Field(description="Kinds of relations between users and items.")
+
+
 class ModelFacts(BaseModel):
     kind: str
     version: str
@@ -322,6 +351,8 @@ class ModelFacts(BaseModel):
     )
     classes: list[Any] | None = None
     names: dict[str, str] = Field(description="What one row and one column are called.")
+    filters: Filters | None = Field(None, description="What lists can be narrowed by.")
+    languages: list[str] = Field([], description="For the header Accept-Language: names come in that language.")
     example: Named | None = Field(None, description="A known user worth a first look.")
     parameters: dict[str, Any]
     limits: dict[str, float]

@@ -72,6 +72,11 @@ class Served:
         return paths
 
     @property
+    def languages(self) -> list[str]:
+        """Languages that names can come in, where there is more than one."""
+        return self.ranking.facets.languages if self.ranking else []
+
+    @property
     def nouns(self) -> dict[str, str]:
         """What one row and one column are called."""
         sides = self.ranking or self.rating

@@ -1,11 +1,12 @@
 // The view of a recommender: who you are, what fits and why, where you stand, who is like you and what they have.
 
-import { get, latest, post } from "./api.js";
+import { get, latest, post, setLanguage } from "./api.js";
 import { comparison } from "./compare.js";
 import { a, announce, bar, capital, debounced, h, named, percent, plural } from "./dom.js";
 import { downloadButton } from "./download.js";
 import { givenCard } from "./given.js";
 import { latentMap } from "./map.js";
+import { narrowCard } from "./narrow.js";
 
 export async function mount(main, model) {
   const { user, item } = model.names;
@@ -13,10 +14,11 @@ export async function mount(main, model) {
   const explains = model.answers.includes("/explain");
   const compares = model.answers.includes("/compare");
   const maps = model.answers.includes("/map"); // what has no factors has no map, and compares no users
-  const state = { have: [], user: null, n: 10, diversity: 0, example: false };
+  const state = { have: [], user: null, n: 10, diversity: 0, example: false, where: {}, near: {}, relation: "", language: "" };
   const newest = latest();
   const later = debounced(refresh, 90);
-  const given = givenCard(model, state, { jump, add, remove, clear, later });
+  const narrow = narrowCard(model, state, { narrowed: later, related, spoken });
+  const given = givenCard(model, state, { jump, add, remove, clear, later }, narrow?.element ?? null);
 
   // ---------------------------------------------------------------- what the model answers
 
@@ -77,11 +79,31 @@ export async function mount(main, model) {
   /** Take over everything a known user has. */
   async function jump(entry, example = false) {
     try {
-      const found = await get("/profile", { user: entry.id });
+      const found = await get("/profile", { user: entry.id, relation: state.relation || null });
       const have = folds ? found.items.map(({ id, label }) => ({ id, label })) : [];
       await change({ user: found.user, have, example });
       announce(`${found.user.label}: ${found.items.length} ${plural(item)}`);
       if (!example) main.scrollIntoView({ block: "start" });
+    } catch (error) {
+      fail(error);
+    }
+  }
+
+  /** Another kind of relation counts: what a known user has is another list. */
+  function related() {
+    return state.user ? jump(state.user, state.example) : later();
+  }
+
+  /** Everything that is shown, called by its name in the language that was chosen. */
+  async function spoken() {
+    setLanguage(state.language);
+    try {
+      if (maps) {
+        const told = await post("/map", { show: state.have.map((entry) => entry.id), users: state.user ? [state.user.id] : [] });
+        Object.assign(state, { have: told.items.map(({ id, label }) => ({ id, label })), user: state.user && told.users[0] });
+      }
+      await refresh();
+      if (maps) await layOut();
     } catch (error) {
       fail(error);
     }
@@ -96,11 +118,11 @@ export async function mount(main, model) {
   }
 
   /** Ids that are addresses are long; their names restore a view as well. */
-  const brief = (entry) => (/:\/\//.test(entry.id) ? entry.label : entry.id);
+  const brief = (entry) => (/:\/\//.test(entry.id) && !state.language ? entry.label : entry.id);
 
   function remember() {
     const to = beside.entry();
-    const kept = { n: state.n, diversity: state.diversity, ...(state.user ? { user: brief(state.user) } : { have: state.have.map(brief) }), ...(to ? { to: brief(to) } : {}) };
+    const kept = { n: state.n, diversity: state.diversity, ...(state.user ? { user: brief(state.user) } : { have: state.have.map(brief) }), ...(to ? { to: brief(to) } : {}), ...narrow?.kept() };
     history.replaceState(null, "", state.example ? "#" : `#${encodeURIComponent(JSON.stringify(kept))}`);
   }
 
@@ -115,15 +137,15 @@ export async function mount(main, model) {
     } catch (error) {
       fail(error);
     }
-    if (beside.entry() && state.have.length) beside.show(beside.entry(), state.have, whose());
+    if (beside.entry() && state.have.length) beside.show(beside.entry(), state, whose());
   }
 
   async function askForItems(signal) {
     const items = state.have.map((entry) => entry.id);
-    const about = { items, n: state.n, diversity: state.diversity, why: explains ? 3 : 0 };
+    const about = { items, n: state.n, diversity: state.diversity, why: explains ? 3 : 0, where: asked(state.where) };
     const [found, alike] = await Promise.all([
       post("/recommend_for", about, signal),
-      maps ? post("/similar", { of: "users", items, n: 7 }, signal) : { results: [] },
+      maps ? post("/similar", { of: "users", items, n: 7, where: asked(state.near) }, signal) : { results: [] },
     ]);
     if (!maps) return [found.items, [], NOWHERE];
     const show = found.items.map((entry) => entry.id);
@@ -134,13 +156,19 @@ export async function mount(main, model) {
   async function askForUser(signal) {
     const { id } = state.user;
     const [found, alike] = await Promise.all([
-      get("/recommend", { user: id, n: state.n, diversity: state.diversity }, signal),
-      maps ? get("/similar", { user: id, n: 6 }, signal) : { results: [] },
+      recommended(id, signal),
+      maps ? post("/similar", { of: "users", user: id, n: 6, where: asked(state.near) }, signal) : { results: [] },
     ]);
     if (!maps) return [found.items, [], NOWHERE];
     const show = found.items.map((entry) => entry.id);
     const users = alike.results.map((entry) => entry.id);
     return [found.items, alike.results, await post("/map", { show, users }, signal)];
+  }
+
+  async function recommended(id, signal) {
+    const { n, diversity } = state;
+    if (!asked(state.where)) return get("/recommend", { user: id, n, diversity }, signal);
+    return (await post("/recommend", { users: [id], n, diversity, where: state.where }, signal)).results[0];
   }
 
   // ---------------------------------------------------------------- drawing
@@ -159,7 +187,7 @@ export async function mount(main, model) {
     ranked = found;
     best.classList.remove("busy");
     save.hidden = !ranked.length;
-    const hints = [state.example ? `An example. Search ${a(user)} of your own, or clear it.` : null, ranked.length ? null : `There is no other ${item} left to recommend.`];
+    const hints = [state.example ? `An example. Search ${a(user)} of your own, or clear it.` : null, ranked.length ? null : asked(state.where) ? `No other ${item} is of that kind.` : `There is no other ${item} left to recommend.`];
     note.replaceChildren(...hints.filter(Boolean).map((text) => h("p", { class: "hint" }, text)));
     heading.textContent = state.user ? `For ${state.user.label}` : `Recommended ${plural(item)}`;
     const top = Math.max(...ranked.map((entry) => entry.score), 1e-9);
@@ -219,19 +247,26 @@ export async function mount(main, model) {
   }
 
   async function compare(entry) {
-    await beside.show(entry, state.have, whose(), true);
+    await beside.show(entry, state, whose(), true);
     remember();
   }
 
   // ---------------------------------------------------------------- the start
 
-  const nothing = { points: [], groups: [], total: 0 };
-  const [points, popular] = await Promise.all([maps ? get("/map", { n: 1500 }) : nothing, folds ? get("/complete", { q: "", n: 6 }) : { results: [] }]);
-  if (maps) map.setPoints(points.points, points.groups, `Map of ${plural(item)}`);
-  const shown = points.points.length < points.total ? `The ${points.points.length.toLocaleString("en")} most frequent of ${points.total.toLocaleString("en")} ${plural(item)}. ` : "";
-  caption.textContent = `${shown}Near means alike.`;
+  const [popular] = await Promise.all([folds ? get("/complete", { q: "", n: 6 }) : { results: [] }, maps ? layOut() : null]);
   given.offer(popular.results);
   await restore();
+
+  /** The map; a plain one is taken anew until the better one is laid out on the server. */
+  async function layOut(again = false) {
+    const points = await get("/map", { n: 1500 });
+    if (points.method === "PCA") setTimeout(() => layOut(true).catch(() => {}), 5000);
+    if (again && points.method === "PCA") return;
+    map.setPoints(points.points, points.groups, `Map of ${plural(item)}`);
+    const shown = points.points.length < points.total ? `The ${points.points.length.toLocaleString("en")} most frequent of ${points.total.toLocaleString("en")} ${plural(item)}. ` : "";
+    caption.textContent = `${shown}Near means alike.`;
+    if (again) await refresh();
+  }
 
   /** Items that an address names, by id or label; one that is unknown throws. */
   async function known(given) {
@@ -252,6 +287,8 @@ export async function mount(main, model) {
     try {
       kept = JSON.parse(decodeURIComponent(location.hash.slice(1)) || "null") ?? { example: true };
       given.restore(kept);
+      narrow?.restore(kept);
+      setLanguage(state.language);
       if (kept.to !== undefined && compares) beside.open((await get("/profile", { user: kept.to })).user);
       if (folds && kept.have?.length) state.have = await known(kept.have);
     } catch {
@@ -264,6 +301,9 @@ export async function mount(main, model) {
     await refresh();
   }
 }
+
+/** What is asked of a list; nothing where nothing is. */
+const asked = (where) => (Object.keys(where).length ? where : undefined);
 
 const NOWHERE = { items: [], users: [], position: null };
 
