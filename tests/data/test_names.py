@@ -97,3 +97,9 @@ def test_a_misspelt_word_finds_the_name_with_that_word_before_longer_likenesses(
     assert table.near("Pyton")[0] == "Python (computer programming)"
     assert table.near("computer programing")[0] == "Python (computer programming)"
     assert table.near("xyzzy") == []
+
+
+def test_what_is_typed_in_full_comes_first_however_rare():
+    labels = np.array(["Python libraries", "Python"], object)
+    assert Names(Index(["a", "b"]), labels, np.array([9, 1])).complete("python", 1).tolist() == [1]
+    assert Names(Index([10, 1, 100]), None, np.array([5, 1, 9])).complete("1", 2).tolist() == [1, 2]

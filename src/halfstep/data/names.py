@@ -118,7 +118,8 @@ class Names:
         needle = _folded(text)
         if not needle:
             return np.argsort(-self.popularity, kind="stable")[:n]
-        chosen: list[int] = []
+        exact = self._called(needle) if needle in self._by_name else self._row_of_text(text)
+        chosen: list[int] = [] if exact < 0 else [exact]
         for pattern in ("\n" + needle, " " + needle, needle):
             hits = np.setdiff1d(self._hits(pattern), chosen)
             order = np.lexsort((hits, -self.popularity[hits]))
@@ -147,6 +148,10 @@ class Names:
 
     def _row_of_id(self, id: Any) -> int:
         return int(self.index.find([id])[0]) if id in self.index else -1
+
+    def _row_of_text(self, text: str) -> int:
+        """The row of an id that somebody has typed in full, digits for whole numbers."""
+        return self._row_of_id(self._as_id(text.strip(), True))
 
     def _called(self, name: str) -> int:
         return self._by_name[name] if name in self._by_name else self._also.get(name, [-1])[0]

@@ -132,6 +132,18 @@ class Facets:
         return Names(side.index, labels, side.popularity, side.aliases)
 
 
+def titles(folder: str, users: Index, items: Index) -> tuple[NDArray[Any] | None, ...]:
+    """Titles of the rows of a model as the files have them; ids where they have none."""
+    with warnings.catch_warnings(action="ignore", category=DataWarning):
+        data = load_published(folder)
+    found: list[NDArray[Any] | None] = []
+    for index, ids, labels in ((users, data.user_ids, data.user_labels), (items, data.item_ids, data.item_labels)):
+        named = {} if labels is None else dict(zip(map(str, ids.tolist()), labels.tolist(), strict=True))
+        known = [named.get(str(id), str(id)) for id in index.ids.tolist()]
+        found.append(np.array(known, object) if named else None)
+    return tuple(found)
+
+
 def _facets(about: About, index: Index) -> Iterable[Facet]:
     places = index.find(about.ids)
     there = np.flatnonzero(places >= 0)

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from halfstep.apps.serve.facets import Facets, Where
+from halfstep.apps.serve.facets import Facets, Where, titles
 from halfstep.apps.serve.listed import number, reasons, scored, with_labels
 from halfstep.apps.serve.names import NamesAsked
 from halfstep.apps.serve.places import Places
@@ -35,8 +35,11 @@ class RankingAnswers:
         self.has_factors = hasattr(model, "item_factors_")
         others = (names.aliases for names in fit.names) if hasattr(fit, "names") else (None, None)
         users, items = others
-        self.users = NamesAsked(fit.users, fit.user_labels, activity, settings.user_name, users)
-        self.items = NamesAsked(fit.items, fit.item_labels, self.popularity, settings.item_name, items)
+        labels: Any = fit.user_labels, fit.item_labels
+        if settings.about is not None and labels[0] is None and labels[1] is None:
+            labels = titles(settings.about, fit.users, fit.items)
+        self.users = NamesAsked(fit.users, labels[0], activity, settings.user_name, users)
+        self.items = NamesAsked(fit.items, labels[1], self.popularity, settings.item_name, items)
         self.facets = Facets() if settings.about is None else Facets.read(settings.about, fit.users, fit.items)
         self.places = Places(model.item_factors_, self.items, path) if self.has_factors else None
 
@@ -107,7 +110,7 @@ class RankingAnswers:
             options: dict[str, Any] = {"candidates": candidates, "exclude": exclude, "keep_seen": keep_seen}
             best = self.model.recommend(self.users.index.take(rows), n, diversity=diversity, **options)
             scores, there = best.scores, ~np.isnan(best.scores)
-            named = with_labels(best.ids[there], None if best.labels is None else best.labels[there])
+            named = self._named(best.ids[there], None if best.labels is None else best.labels[there])
         items = iter(scored(named, scores[there]))
         lengths = there.sum(axis=1).tolist()
         known = self.users.describe(rows)
@@ -166,7 +169,7 @@ class RankingAnswers:
             exclude=self._ids(exclude, "exclude") or (),
             diversity=diversity,
         )
-        ranked = scored(with_labels(best.ids, best.labels), best.scores)
+        ranked = scored(self._named(best.ids, best.labels), best.scores)
         for entry in ranked if why else ():
             entry["why"] = reasons(self.model.explain(items=given, item=entry["id"], **told), why)
         return {"items": ranked}
@@ -189,7 +192,7 @@ class RankingAnswers:
         if ratings is None or len(ratings) != len(items):
             raise FieldError("ratings", f"this model needs a rating for each of the {len(items)} items")
         best = self.model.recommend_for(self._ids(items, "items"), ratings, n)
-        return {"items": scored(with_labels(best.ids, best.labels), best.scores)}
+        return {"items": scored(self._named(best.ids, best.labels), best.scores)}
 
     def explain(self, item: Any, user: Any = None, items: list[Any] | None = None, n: int = 10) -> dict[str, Any]:
         """What each item somebody has contributes to the score of `item`, largest first."""
@@ -362,6 +365,12 @@ class RankingAnswers:
         self.allow(n)
         for name, values in lists.items():
             at_most(name, len(values or ()), self.settings.max_list, "entries are")
+
+    def _named(self, ids: NDArray[Any], labels: NDArray[Any] | None) -> list[dict[str, Any]]:
+        """What a model has answered, by the titles of the files where the model itself has none."""
+        if labels is None and self.items.labels is not None:
+            return self.items.describe(self.items.index.positions(ids))
+        return with_labels(ids, labels)
 
     def _candidates(self, given: list[Any] | None, where: Where | None) -> Any:
         """Ids that a list may hold, of those given and those that meet what is asked; None for all."""

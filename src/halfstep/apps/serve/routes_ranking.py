@@ -83,7 +83,11 @@ async def complete(
     request: Request, q: Annotated[str, Query(max_length=s.MAX_TEXT)] = "", of: s.Side = "items", n: N = 8
 ) -> Response:
     """Names that begin with, contain or resemble what somebody has typed."""
-    ranking = current(request).need("ranking", "/complete")
+    served = current(request)
+    if served.ranking is None:
+        rating = served.need("rating", "/complete")
+        return await answer(request, lambda: rating.complete(q, of, n))
+    ranking = served.need("ranking", "/complete")
     return await answer(request, lambda: ranking.complete(q, of, n, language_of(request)))
 
 

@@ -126,6 +126,17 @@ class PredictBody(Body):
     parts: bool = Field(False, description="Also say what each value is made of.")
 
 
+class NextBody(Body):
+    user: Id | None = None
+    items: list[Id] | None = Field(None, description="What somebody new has rated, in place of `user`; may be empty.")
+    n: Count = 5
+
+
+class MisfitsBody(Body):
+    items: list[Id] = Field(min_length=2, description="What somebody new has rated.")
+    ratings: list[Annotated[float, Field(allow_inf_nan=False)]] = Field(description="What they gave each.")
+
+
 Probability = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -293,6 +304,38 @@ class Compared(BaseModel):
     only_you: list[Named]
 
 
+class ToRate(BaseModel):
+    results: list[Gained] = Field(description="gain: share of what is uncertain of all ratings that it would resolve.")
+
+
+class Misfit(Named):
+    given: float
+    expected: float = Field(description="What the other ratings make the model expect.")
+    surprise: float = Field(description="The difference in standard deviations.")
+
+
+class Misfits(BaseModel):
+    results: list[Misfit] = Field(description="Least expected first.")
+
+
+class RatedPair(BaseModel):
+    user: Named
+    item: Named
+    given: float
+    expected: float
+    surprise: float = Field(description="The difference in half widths of the interval, or in standard deviations.")
+    interval: tuple[float, float] | None = None
+
+
+class RatedTable(BaseModel):
+    rows: int
+    unknown: int = Field(description="Rows of which an id is unknown; they are not judged.")
+    mae: float = Field(description="Mean absolute difference of the others.")
+    covered: float | None = Field(description="Share inside their interval, where the model has intervals.")
+    level: float | None
+    results: list[RatedPair] = Field(description="The least expected ones.")
+
+
 class Weighted(Named):
     weight: float
 
@@ -352,6 +395,9 @@ class ModelFacts(BaseModel):
     classes: list[Any] | None = None
     names: dict[str, str] = Field(description="What one row and one column are called.")
     filters: Filters | None = Field(None, description="What lists can be narrowed by.")
+    intervals: bool = Field(False, description="Whether predicted values come with intervals.")
+    middle: float | None = Field(None, description="What an average pair is expected to be worth, in a model of ratings.")
+    parts: bool = Field(False, description="Whether predicted values can be taken apart.")
     languages: list[str] = Field([], description="For the header Accept-Language: names come in that language.")
     example: Named | None = Field(None, description="A known user worth a first look.")
     parameters: dict[str, Any]
