@@ -71,6 +71,16 @@ async def classifiers(request: Request) -> Response:
     return await answer(request, fitted.classifiers, ALWAYS_ASIDE)
 
 
+@ensemble.get("/curve", response_model=s.Curve)
+async def curve(request: Request) -> Response:
+    """What labels bring: log loss on hidden labels by the number of labels, and what ten more are expected to do.
+
+    Sixteen fits; takes as long.
+    """
+    fitted, seconds = current(request).need("instances", "/curve"), request.app.state.settings.fit_timeout
+    return await answer(request, fitted.curve, ALWAYS_ASIDE, timeout=seconds)
+
+
 @ensemble.get("/instances", response_model=s.InstancePage)
 async def instances(
     request: Request,

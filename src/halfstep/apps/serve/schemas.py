@@ -201,6 +201,7 @@ class TableAnswer(Fused):
     novel: float | None = Field(
         description="Share of rows farther from the fit than 95% of the fitted instances; 0.05 is as usual."
     )
+    chance: float | None = Field(description="How often as many rows or more would be so far by chance alone.")
     judged: Judged | None = Field(description="Where rows have labels.")
 
 
@@ -208,6 +209,22 @@ class Classifiers(BaseModel):
     names: list[str] = Field(description="Alike ones side by side.")
     weights: list[float] | None
     similarity: list[list[float]] = Field(description="Between every two of them, in the order of `names`.")
+
+
+class CurvePoint(BaseModel):
+    labels: int
+    log_loss: float = Field(description="On labels that were hidden.")
+    error: float = Field(description="Standard deviation over draws of the labels.")
+
+
+class Curve(BaseModel):
+    points: list[CurvePoint]
+    labelled: int
+    now: float = Field(description="Log loss expected with all labels, by level + slope / labels through the points.")
+    more: int
+    then: float = Field(description="Log loss expected with so many more.")
+    level: float
+    slope: float
 
 
 class Instance(BaseModel):

@@ -70,7 +70,7 @@ class Served:
             paths += ["/misfits"] if self.rating.folds else []
         paths += ["/fuse", "/table"] if self.fusion else []
         if self.instances:
-            paths += ["/instances", "/instance", "/classifiers", "/labels"]
+            paths += ["/instances", "/instance", "/classifiers", "/labels", "/curve"]
             paths += ["/suggestions"] if self.instances.can_label else []
         return paths
 

@@ -81,9 +81,13 @@ def fuse_table(fusion: FusionAnswers, table: dict[str, Coded]) -> dict[str, Any]
     answer = fusion.answer(P)
     proba = np.asarray(answer["probabilities"])
     ids = list(range(1, len(proba) + 1)) if key is None else [_plain(v) for v in table[key].expand().tolist()]
-    found = answer | {"ids": ids, "novel": None, "judged": None}
+    found = answer | {"ids": ids, "novel": None, "chance": None, "judged": None}
     if hasattr(model, "novelty"):
-        found["novel"] = round(float(np.mean(np.asarray(model.novelty(P)) > USUAL)), DIGITS)
+        from scipy.stats import binom  # takes a second: when somebody asks
+
+        strange = np.asarray(model.novelty(P)) > USUAL
+        found["novel"] = round(float(strange.mean()), DIGITS)
+        found["chance"] = round(float(binom.sf(strange.sum() - 1, len(strange), 1 - USUAL)), DIGITS)
     if truth is not None:
         found["judged"] = _judged(table[truth], fusion.classes, proba, given)
     return found

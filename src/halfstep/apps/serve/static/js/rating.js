@@ -152,7 +152,7 @@ export async function mount(main, model) {
     ranked = found;
     save.hidden = !ranked.length;
     note.replaceChildren(...(state.example ? [h("p", { class: "hint" }, `An example. Search ${a(user)} of your own${folds ? ", or tell ratings" : ""}.`)] : []));
-    const scale = fitting(ranked.flatMap((entry) => [entry.value, ...(entry.between ?? [])]));
+    const scale = fitting([model.middle, ...ranked.flatMap((entry) => [entry.value, ...(entry.between ?? [])])]);
     list.replaceChildren(...ranked.map((entry, k) => row(entry, k + 1, scale)));
     ask.hidden = !after.results.length;
     const most = Math.max(...after.results.map((entry) => entry.gain), 1e-12);
