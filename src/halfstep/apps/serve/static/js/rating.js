@@ -83,11 +83,13 @@ export async function mount(main, model) {
   const next = h("ol", { class: "gap" });
   const ask = h("section", { class: "card", "aria-labelledby": "next-title", hidden: true }, h("h2", { id: "next-title" }, "What to rate next"), h("p", { class: "hint" }, `What would say most about all other ${plural(item)}: the share of what is open that each would settle.`), next);
   const misfits = misfitsCard(model);
+  const people = h("ol", { class: "neighbours" });
+  const near = h("section", { class: "card", "aria-labelledby": "near-title", hidden: true }, h("h2", { id: "near-title" }, `Similar ${plural(user)}`), people);
   const map = can("/map") ? latentMap(() => {}) : null;
   const place = map ? h("section", { class: "card", "aria-labelledby": "map-title" }, h("h2", { id: "map-title" }, `Map of ${plural(item)}`), map.element, h("p", { class: "hint" }, "Near means alike.")) : null;
   main.replaceChildren(
     h("div", { class: "intro" }, h("h1", {}, "Rating explorer"), h("p", { class: "hint" }, `Choose ${a(user)}${folds ? ", or tell a few ratings" : ""}; see what to expect, how sure it is, and what it is made of.`)),
-    h("div", { class: "grid" }, you, h("div", { class: "stack" }, ...(lists ? [best] : []), single), h("div", { class: "stack aside" }, ask, misfits.element, ...(place ? [place] : []))),
+    h("div", { class: "grid" }, you, h("div", { class: "stack" }, ...(lists ? [best] : []), single), h("div", { class: "stack aside" }, ask, misfits.element, ...(place ? [place] : []), near)),
   );
 
   const whose = () => state.user?.label ?? "you";
@@ -99,6 +101,7 @@ export async function mount(main, model) {
 
   function change(changes) {
     Object.assign(state, { example: false }, changes);
+    one.replaceChildren(); // it belongs to another pair
     drawGiven();
     return refresh();
   }
@@ -111,18 +114,18 @@ export async function mount(main, model) {
   function fail(error) {
     ranked = [];
     for (const part of [list, one, next]) part.replaceChildren(); // nothing stale stays under an error
-    save.hidden = ask.hidden = true;
+    save.hidden = ask.hidden = near.hidden = true;
     note.replaceChildren(h("p", { class: "error", role: "alert" }, error.message));
   }
 
   async function refresh() {
     remember();
     const asks = state.user || state.given.length;
-    heading.textContent = asks ? `For ${whose()}` : "Expected ratings";
     if (!asks) {
+      heading.textContent = "Expected ratings";
       ranked = [];
       for (const part of [list, one, next]) part.replaceChildren();
-      save.hidden = ask.hidden = true;
+      save.hidden = ask.hidden = near.hidden = true;
       note.replaceChildren(h("p", { class: "hint" }, `Choose ${a(user)} to begin${folds ? `, or add ${a(item)} and say what you give it` : ""}.`));
       return misfits.ofNobody();
     }
@@ -130,7 +133,7 @@ export async function mount(main, model) {
       const found = await newest((signal) => Promise.all([lists ? expected(signal) : [], can("/rate_next") ? post("/rate_next", { ...about(), n: 5 }, signal) : { results: [] }]));
       if (!found) return;
       show(...found);
-      await Promise.all([showOne(), folds && !state.user ? misfits.of(state.given) : misfits.ofNobody()]);
+      await Promise.all([showOne(), showNear(), folds && !state.user ? misfits.of(state.given) : misfits.ofNobody()]);
     } catch (error) {
       fail(error);
     }
@@ -150,6 +153,7 @@ export async function mount(main, model) {
 
   function show(found, after) {
     ranked = found;
+    heading.textContent = `For ${whose()}`;
     save.hidden = !ranked.length;
     note.replaceChildren(...(state.example ? [h("p", { class: "hint" }, `An example. Search ${a(user)} of your own${folds ? ", or tell ratings" : ""}.`)] : []));
     const scale = fitting([model.middle, ...ranked.flatMap((entry) => [entry.value, ...(entry.between ?? [])])]);
@@ -184,6 +188,13 @@ export async function mount(main, model) {
     } catch (error) {
       one.replaceChildren(h("p", { class: "error", role: "alert" }, error.message));
     }
+  }
+
+  async function showNear() {
+    near.hidden = !can("/similar") || !state.user;
+    if (near.hidden) return;
+    const { results } = await get("/similar", { user: state.user.id, n: 5 });
+    people.replaceChildren(...results.map((entry) => h("li", {}, h("button", { type: "button", class: "quiet", onclick: () => change({ user: entry, given: [] }) }, entry.label), h("span", {}, h("span", { class: "hint" }, `${percent(entry.score)} alike`), bar(entry.score)))));
   }
 
   async function locate() {
