@@ -40,7 +40,8 @@ def test_ten_skills_with_reasons_and_a_comparison_in_two_clicks(esco: str, open_
     start_from(page, "data sci")
     page.get_by_role("heading", name="For data scientist").wait_for()
     page.locator(".because").nth(9).wait_for()
-    print(f"loaded {loaded - begun:.2f} s, ten skills with reasons {time.perf_counter() - begun:.2f} s after the page was opened")
+    read = time.perf_counter()
+    print(f"loaded in {loaded - begun:.2f} s; ten skills with reasons {read - begun:.2f} s after the page was opened")
     assert page.locator(".ranking li").count() == 10
     page.get_by_role("button", name="Compare with data analyst").click()
     page.locator(".compare .gap li").first.wait_for()

@@ -21,7 +21,11 @@ def test_a_value_comes_with_its_interval_and_its_parts(drawn: str, open_page: Ca
     row.get_by_text("90 % sure").wait_for()
     row.locator("summary").click()
     assert row.locator(".parts dt").all_inner_texts()[0] == "An average pair"
-    parts = [float(text.replace("−", "-")) for text in row.locator(".parts dd:last-of-type, .parts dd").all_inner_texts() if text]
+    parts = [
+        float(text.replace("−", "-"))
+        for text in row.locator(".parts dd:last-of-type, .parts dd").all_inner_texts()
+        if text
+    ]
     assert sum(parts) == pytest.approx(float(row.locator(".score").inner_text()), abs=0.03)
     wide = row.locator(".between").inner_text()
     page.get_by_role("slider", name="Sure by").fill("0.5")

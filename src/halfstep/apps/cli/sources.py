@@ -99,6 +99,7 @@ Encoding = Annotated[
     ),
 ]
 
+
 @dataclass
 class PairTable:
     """A table of who has what, and which columns of it are meant."""

@@ -28,7 +28,9 @@ def learning_curve(model: Any, votes: NDArray[Any], codes: NDArray[np.int64], se
     rows, k = np.flatnonzero(codes >= 0), votes.shape[2]
     counts = np.bincount(codes[rows], minlength=k)
     if counts.min() < 2 * FEWEST:
-        raise Refusal(409, f"a learning curve needs at least {2 * FEWEST} labels of every class; there are {counts.tolist()}")
+        raise Refusal(
+            409, f"a learning curve needs at least {2 * FEWEST} labels of every class; there are {counts.tolist()}"
+        )
     beside = getattr(model.fitted_, "beside", None)
     if beside is not None and beside.features is not None:
         raise Refusal(409, "this ensemble weighs features beside the predictions; its curve is not drawn here")

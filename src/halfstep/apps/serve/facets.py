@@ -1,4 +1,4 @@
-"""What published files say of users and items beside a model: what lists can be narrowed by, and names in other languages.
+"""What published files say beside a model: what lists can be narrowed by, and names in other languages.
 
 Read once from a folder as downloaded; never a part of the model. Knows tables and rows, neither scores nor HTTP.
 """
@@ -75,7 +75,7 @@ class Facets:
         esco = data.nouns == ("occupation", "skill") and data.name.startswith("ESCO")
         relations = _relations(data, users, items) if esco else {}
         languages = esco_languages(folder) if esco else []
-        return cls(*sides, relations, Path(folder), languages if len(languages) > 1 else [])
+        return cls(sides[0], sides[1], relations, Path(folder), languages if len(languages) > 1 else [])
 
     def described(self) -> dict[str, Any]:
         """What can be chosen, JSON-able."""
@@ -157,7 +157,9 @@ def _facets(about: About, index: Index) -> Iterable[Facet]:
         if len(chosen) < 2:
             continue
         code = {value: place for place, value in enumerate(chosen)}
-        cells = [(row, code[v]) for row, each in zip(places[there].tolist(), values, strict=True) for v in each if v in code]
+        cells = [
+            (row, code[v]) for row, each in zip(places[there].tolist(), values, strict=True) for v in each if v in code
+        ]
         rows, columns = np.array(cells, np.int64).T
         has = sp.coo_array((np.ones(len(rows), np.int32), (rows, columns)), shape=(len(index), len(chosen))).tocsc()
         yield Facet(name, chosen, [about.called.get(value, value) for value in chosen], has)

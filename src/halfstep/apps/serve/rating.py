@@ -38,7 +38,7 @@ class RatingAnswers:
         fit, nouns = model.fitted_, (settings.user_name, settings.item_name)
         counts: Any = [np.zeros(len(index)) for index in fit.ids]
         if hasattr(fit, "cells"):
-            counts = cell_counts(lambda rows: fit.cells.take(rows).to_csr(), tuple(map(len, fit.ids)))
+            counts = cell_counts(lambda rows: fit.cells.take(rows).to_csr(), (len(fit.ids[0]), len(fit.ids[1])))
         labels = (None, None) if settings.about is None else titles(settings.about, *fit.ids)
         users, items = (
             NamesAsked(index, label, count, noun)

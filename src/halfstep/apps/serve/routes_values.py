@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from halfstep.apps.serve import schemas as s
 from halfstep.apps.serve import given_ratings, uploads
+from halfstep.apps.serve import schemas as s
 from halfstep.apps.serve.instances import Order, Which
 from halfstep.apps.serve.problems import FieldError
 from halfstep.apps.serve.replies import ALWAYS_ASIDE, PROBLEMS, answer, current

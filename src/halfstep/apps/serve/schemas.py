@@ -413,7 +413,9 @@ class ModelFacts(BaseModel):
     names: dict[str, str] = Field(description="What one row and one column are called.")
     filters: Filters | None = Field(None, description="What lists can be narrowed by.")
     intervals: bool = Field(False, description="Whether predicted values come with intervals.")
-    middle: float | None = Field(None, description="What an average pair is expected to be worth, in a model of ratings.")
+    middle: float | None = Field(
+        None, description="What an average pair is expected to be worth, in a model of ratings."
+    )
     parts: bool = Field(False, description="Whether predicted values can be taken apart.")
     languages: list[str] = Field([], description="For the header Accept-Language: names come in that language.")
     example: Named | None = Field(None, description="A known user worth a first look.")
