@@ -74,7 +74,8 @@ def test_recommended_skills_are_narrowed_by_type_and_reuse(esco: str, open_page:
     before = page.locator(".ranking .name").all_inner_texts()
     page.locator("summary", has_text="Narrow the lists").click()
     page.get_by_role("checkbox", name="knowledge", exact=False).check()
-    expect(page.locator(".ranking .name").first).not_to_have_text(before[0])
+    changed = "before => [...document.querySelectorAll('.ranking .name')].some((e, k) => e.innerText !== before[k])"
+    page.wait_for_function(changed, arg=before)
     page.get_by_label("Skills of occupations that count").select_option("essential")
     page.get_by_text("Narrowed by 2 choices").wait_for()
     page.get_by_label("Group of similar occupations").select_option(label="2 Professionals (847)")

@@ -24,7 +24,7 @@ from rich.markup import escape
 from halfstep.apps.cli import completion
 from halfstep.apps.console import say, working
 from halfstep.data import datasets
-from halfstep.data.columns import choose_columns
+from halfstep.data.columns import choose_columns, plural
 from halfstep.data.datasets._archive import most_unpacked, unpacked
 from halfstep.data.datasets._assemble import DUPLICATES, DataWarning
 from halfstep.data.datasets._sources import read_columns
@@ -135,7 +135,8 @@ class PairTable:
                 DataWarning,
                 stacklevel=2,
             )
-        say(f"{escape(found.name)}: {users:,} users, {items:,} items, {len(found):,} pairs")
+        names = [escape(plural(noun)) for noun in found.nouns]
+        say(f"{escape(found.name)}: {users:,} {names[0]}, {items:,} {names[1]}, {len(found):,} pairs")
         return found
 
 
