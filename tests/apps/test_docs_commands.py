@@ -21,7 +21,9 @@ COMMAND = typer.main.get_command(app)
 def lines(page: Path) -> list[str]:
     """Commands in fenced or indented blocks; a comment, a second command after a semicolon and a prompt are taken off."""
     text = page.read_text(encoding="utf-8")
-    blocks = re.findall(r"```[a-z]*\n(.*?)```", text, re.DOTALL) + re.findall(r"^    (halfstep .*)$", text, re.MULTILINE)
+    blocks = re.findall(r"```[a-z]*\n(.*?)```", text, re.DOTALL) + re.findall(
+        r"^    (halfstep .*)$", text, re.MULTILINE
+    )
     found = []
     for line in "\n".join(blocks).replace("\\\n", " ").splitlines():
         for part in re.split(r";|&&|\|(?=\s)", line.split(" #")[0]):

@@ -16,6 +16,7 @@ export async function mount(main, model) {
   const maps = model.answers.includes("/map"); // what has no factors has no map, and compares no users
   const state = { have: [], user: null, n: 10, diversity: 0, example: false, where: {}, near: {}, relation: "", language: "" };
   const newest = latest();
+  const newestPlace = latest();
   const later = debounced(refresh, 90);
   const narrow = narrowCard(model, state, { narrowed: later, related, spoken });
   const given = givenCard(model, state, { jump, add, remove, clear, later }, narrow?.element ?? null);
@@ -25,6 +26,7 @@ export async function mount(main, model) {
   let ranked = [];
   const heading = h("span", {}, `Recommended ${plural(item)}`);
   const save = downloadButton("the recommendations", () => `${plural(item)} for ${whose()}`, ["rank", item, "id", "score"], () => ranked.map((entry, k) => [k + 1, entry.label, entry.id, entry.score]));
+  save.hidden = true; // until there is something to save
   const title = h("h2", { id: "best-title" }, heading, save);
   const list = h("ol", { class: "ranking" });
   const note = h("div", { class: "empty" });
@@ -39,13 +41,13 @@ export async function mount(main, model) {
       .map(([kind, text]) => h("span", { class: kind }, h("i"), text)),
   );
   const caption = h("p", { class: "hint" });
-  const place = h("section", { class: "card", "aria-labelledby": "map-title" }, h("h2", { id: "map-title" }, `Map of ${plural(item)}`), map.element, legend, caption);
+  const atlas = h("section", { class: "card", "aria-labelledby": "map-title" }, h("h2", { id: "map-title" }, `Map of ${plural(item)}`), map.element, legend, caption);
   const people = h("ol", { class: "neighbours" });
   const near = h("section", { class: "card", "aria-labelledby": "near-title" }, h("h2", { id: "near-title" }, `Similar ${plural(user)}`), people);
   near.hidden = true;
   main.replaceChildren(
     h("div", { class: "intro" }, h("h1", {}, `${capital(item)} explorer`), h("p", { class: "hint" }, folds ? `Search ${a(user)}, or say which ${plural(item)} you have; see what goes with them, and why.` : `Choose ${a(user)}; see what fits.`)),
-    h("div", { class: "grid" }, given.element, h("div", { class: "stack" }, best, beside.element), ...(maps ? [h("div", { class: "stack aside" }, place, near)] : [])),
+    h("div", { class: "grid" }, given.element, h("div", { class: "stack" }, best, beside.element), ...(maps ? [h("div", { class: "stack aside" }, atlas, near)] : [])),
   );
 
   // ---------------------------------------------------------------- changes
@@ -129,15 +131,19 @@ export async function mount(main, model) {
   async function refresh() {
     remember();
     given.draw();
+    newestPlace(() => null); // marks of what was asked before come too late
     if (!(folds ? state.have.length : state.user)) return showNothing();
     best.classList.add("busy");
     try {
       const answers = await newest(folds ? askForItems : askForUser);
-      if (answers) show(...answers);
+      if (!answers) return;
+      show(...answers); // the list does not wait for the map
+      if (beside.entry() && state.have.length) beside.show(beside.entry(), state, whose());
+      if (maps) await place(...answers);
     } catch (error) {
       fail(error);
+      beside.hide(); // nothing stale stays under an error
     }
-    if (beside.entry() && state.have.length) beside.show(beside.entry(), state, whose());
   }
 
   async function askForItems(signal) {
@@ -147,10 +153,7 @@ export async function mount(main, model) {
       post("/recommend_for", about, signal),
       maps ? post("/similar", { of: "users", items, n: 7, where: asked(state.near) }, signal) : { results: [] },
     ]);
-    if (!maps) return [found.items, [], NOWHERE];
-    const show = found.items.map((entry) => entry.id);
-    const others = alike.results.filter((entry) => entry.id !== state.user?.id).slice(0, 6);
-    return [found.items, others, await post("/map", { items, show: [...show, ...items], users: others.map((entry) => entry.id) }, signal)];
+    return [found.items, alike.results.filter((entry) => entry.id !== state.user?.id).slice(0, 6)];
   }
 
   async function askForUser(signal) {
@@ -159,10 +162,7 @@ export async function mount(main, model) {
       recommended(id, signal),
       maps ? post("/similar", { of: "users", user: id, n: 6, where: asked(state.near) }, signal) : { results: [] },
     ]);
-    if (!maps) return [found.items, [], NOWHERE];
-    const show = found.items.map((entry) => entry.id);
-    const users = alike.results.map((entry) => entry.id);
-    return [found.items, alike.results, await post("/map", { show, users }, signal)];
+    return [found.items, alike.results];
   }
 
   async function recommended(id, signal) {
@@ -183,7 +183,7 @@ export async function mount(main, model) {
     map.mark({ have: [], best: [], near: [], you: null }, `Map of ${plural(item)}; nothing chosen yet`);
   }
 
-  function show(found, alike, located) {
+  function show(found, alike) {
     ranked = found;
     best.classList.remove("busy");
     save.hidden = !ranked.length;
@@ -194,13 +194,22 @@ export async function mount(main, model) {
     list.replaceChildren(...ranked.map((entry, k) => row(entry, k + 1, top)));
     near.hidden = !alike.length;
     people.replaceChildren(...alike.map(neighbour));
+    announce(`${ranked.length} recommendations, first ${ranked[0]?.label ?? "none"}`);
+  }
+
+  /** Mark on the map what was answered. */
+  async function place(found, alike) {
+    const items = state.have.map((entry) => entry.id);
+    const show = found.map((entry) => entry.id);
+    const about = folds ? { items, show: [...show, ...items] } : { show };
+    const located = await newestPlace((signal) => post("/map", { ...about, users: alike.map((entry) => entry.id) }, signal));
+    if (!located) return;
     const mine = new Set(state.have.map((entry) => entry.id));
     const users = located.users.map((point) => ({ ...point, of: "users" }));
     const you = located.position && { x: located.position[0], y: located.position[1], label: "you" };
     const marks = { have: located.items.filter((p) => mine.has(p.id)), best: located.items.filter((p) => !mine.has(p.id)), near: users.slice(0, 3), you };
     const said = ranked.slice(0, 3).map((entry) => entry.label).join(", ");
     map.mark(marks, `Map of ${plural(item)}; nearest recommendations: ${said}`);
-    announce(`${ranked.length} recommendations, first ${ranked[0]?.label ?? "none"}`);
   }
 
   function row(entry, rank, top) {
@@ -304,8 +313,6 @@ export async function mount(main, model) {
 
 /** What is asked of a list; nothing where nothing is. */
 const asked = (where) => (Object.keys(where).length ? where : undefined);
-
-const NOWHERE = { items: [], users: [], position: null };
 
 function signed(value) {
   return `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
