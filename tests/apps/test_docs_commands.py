@@ -9,17 +9,15 @@ from pathlib import Path
 
 import pytest
 
-typer = pytest.importorskip("typer")
-
-from halfstep.apps.cli.app import app
+from .command import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-COMMAND = typer.main.get_command(app)
+COMMAND = pytest.importorskip("typer").main.get_command(app)
 
 
 def lines(page: Path) -> list[str]:
-    """Commands in fenced or indented blocks; a comment, a second command after a semicolon and a prompt are taken off."""
+    """Commands in fenced or indented blocks, one each: without comments and prompts, cut at semicolons and pipes."""
     text = page.read_text(encoding="utf-8")
     blocks = re.findall(r"```[a-z]*\n(.*?)```", text, re.DOTALL) + re.findall(
         r"^    (halfstep .*)$", text, re.MULTILINE
@@ -41,7 +39,7 @@ def test_there_are_commands_to_look_at():
 
 
 def understood(line: str) -> None:
-    """Raises what the command would say. Classes by name: typer brings a click of its own, or takes the installed one."""
+    """Raises what the command would say. Classes by name: whose click it is depends on the version of typer."""
     command, (_, *words) = COMMAND, shlex.split(line)
     while hasattr(command, "commands"):
         name, *words = words
@@ -62,5 +60,5 @@ def test_the_command_understands_what_the_guides_tell_people_to_type(line: str) 
 
 @pytest.mark.parametrize("line", ["halfstep fitt wals", "halfstep fit plq x.csv --nope 3", "halfstep serve m --port x"])
 def test_a_line_that_is_wrong_is_found(line: str) -> None:
-    with pytest.raises(Exception, match="no command|No such option|valid integer"):
+    with pytest.raises(Exception, match=r"no command|No such option|valid integer"):
         understood(line)
