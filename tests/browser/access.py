@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-SIZES = [(1440, 900), (390, 844)]
+SIZES = [(1440, 900), (768, 1024), (360, 780)]
 
 
 def findings(page: Any) -> list[str]:

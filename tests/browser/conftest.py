@@ -1,5 +1,6 @@
 """Real servers on loopback and Debian's chromium, driven headless. Every page must stay free of console errors."""
 
+import json
 import os
 import re
 import shutil
@@ -12,9 +13,10 @@ import pandas
 import pytest
 
 from halfstep import PLQMF, WALS, BayesMF, CFEnsemble, CFEnsembleCV, ItemGraph
-from halfstep.data.datasets import load_sample_skills
+from halfstep.data.datasets import load_esco, load_sample_skills
 
 from ..apps.servers import servers
+from ..apps.tiny_esco import write_esco
 
 SKILLS = '{"port": 0, "user_name": "occupation", "item_name": "skill"}'
 FLAGS = (
@@ -108,6 +110,13 @@ def drawn(serve: Callable[..., str]) -> str:
     rng = np.random.default_rng(0)
     pairs = np.array([[f"user {u}", f"film {f}"] for u, f in rng.integers(0, 20, (300, 2))], object)
     return serve(BayesMF(rank=2, n_sweeps=20, random_state=0).fit(pairs, rng.normal(3, 1, 300)))
+
+
+@pytest.fixture(scope="session")
+def narrowed(serve: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Occupations and skills with what their files say beside, in two languages."""
+    folder = write_esco(tmp_path_factory.mktemp("esco"))
+    return serve(WALS(rank=2, random_state=0).fit(load_esco(folder)), json.dumps({"port": 0, "about": str(folder)}))
 
 
 @pytest.fixture(scope="session")

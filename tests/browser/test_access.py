@@ -19,10 +19,13 @@ HAVE = quote(json.dumps({"have": ["Python", "SQL"], "n": 5}))
 @pytest.mark.parametrize(
     ("server", "path", "ready"),
     [
-        ("skills", "/", ".empty p"),
         ("skills", f"/#{HAVE}", ".ranking li"),
         ("skills", "/docs", "details summary"),
-        ("ensemble", "/", ".scroll tbody tr"),
+        ("narrowed", "/", ".ranking li"),
+        ("drawn", "/", ".ranking li"),
+        ("ratings", "/", ".ranking li"),
+        ("ensemble", "/", ".heat i"),
+        ("average", "/", ".heat i"),
     ],
 )
 def test_nothing_serious(
@@ -37,6 +40,11 @@ def test_nothing_serious(
 ) -> None:
     page = open_page(request.getfixturevalue(server) + path, width=width, height=height, scheme=scheme)
     page.locator(ready).first.wait_for()
+    if server == "narrowed":
+        page.locator(".narrow summary", has_text="Narrow").click()
+        with page.expect_response("**/similar"):
+            page.get_by_role("checkbox").first.check()
+        page.locator(".card:not(.busy) .ranking").wait_for()
     if ready == ".ranking li":
         page.locator(".ranking summary").first.click()
         page.locator(".parts dt").first.wait_for()

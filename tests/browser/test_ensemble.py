@@ -136,3 +136,29 @@ def test_a_table_of_ones_own_is_fused_and_saved(average: str, open_page: Callabl
     lines = saved.value.path().read_text(encoding="utf-8-sig").splitlines()
     assert lines[0] == "id,answer,p(ham),p(spam)"
     assert [line.split(",")[1] for line in lines[1:]] == ["spam"] * 3
+
+
+@pytest.mark.parametrize("kind", ["ensemble", "average"])
+def test_the_keyboard_alone_labels_refits_and_measures(
+    kind: str, request: pytest.FixtureRequest, open_page: Callable[..., Any]
+) -> None:
+    page = open_page(request.getfixturevalue(kind))
+    queue = page.locator("#next-title ~ ol li")
+    queue.nth(4).wait_for()
+    page.locator(".heat i").first.wait_for()
+    queue.first.get_by_role("button").focus()
+    page.keyboard.press("Enter")
+    page.locator("#next-title ~ ol li[aria-current]").wait_for()
+    page.keyboard.press("0")
+    page.get_by_role("button", name="Refit with 1 new label").focus()
+    page.keyboard.press("Enter")
+    page.get_by_text("Refitted with").wait_for()
+    page.get_by_role("button", name="Measure it").focus()
+    page.keyboard.press("Enter")
+    picture = page.get_by_role("img", name="the next 10 are expected to bring it to")
+    picture.wait_for(timeout=60_000)
+    assert picture.locator("circle").count() == 4
+    page.get_by_text("In numbers").focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#curve-title ~ div tbody tr").count() == 4
+    assert page.locator(".heat span").count() == 9

@@ -169,13 +169,72 @@ def test_the_first_screen_shows_an_example_that_makes_room(skills: str, open_pag
     expect(page.get_by_text("An example.")).to_have_count(0)
 
 
-def test_a_long_profile_is_folded_behind_its_number(skills: str, open_page: Callable[..., Any]) -> None:
+def test_the_skills_of_an_occupation_are_folded_and_those_of_ones_own_in_the_open(
+    skills: str, open_page: Callable[..., Any]
+) -> None:
     page = open_page(address(skills, user="Data scientist"))
     page.get_by_role("heading", name="For Data scientist").wait_for()
     profile = page.locator(".card:has(#given-title)")
+    assert profile.locator(".chip:visible").count() == 0
+    profile.locator("summary", has_text="skills of Data scientist").click()
+    folded = profile.locator(".chip:visible").count()
+    assert folded > 6
+    page.get_by_role("button", name="Add", exact=False).first.click()
+    expect(profile.locator(".chip:visible")).to_have_count(folded + 1)  # own ones from here on: six of them in the open
+    profile.locator("summary", has_text="more skills").click()
     assert profile.locator(".chip:visible").count() == 6
-    profile.locator("summary").click()
-    assert profile.locator(".chip:visible").count() > 6
+
+
+def test_on_a_phone_the_answer_is_near_the_top(skills: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(address(skills, user="Data scientist"), width=360, height=780)
+    page.locator(".ranking li").first.wait_for()
+    assert page.locator("#best-title").bounding_box()["y"] < 780
+    assert not page.get_by_role("slider", name="Diversity").is_visible()
+
+
+def test_lists_are_narrowed_and_the_address_keeps_it(narrowed: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(address(narrowed, have=["lead"], n=6))
+    page.locator(".ranking li").nth(4).wait_for()
+    page.locator("summary", has_text="Narrow the lists").click()
+    page.get_by_role("checkbox", name="knowledge").check()
+    expect(page.locator(".ranking li")).to_have_count(2)
+    assert set(names(page)) == {"speak", "dance"}
+    page.get_by_role("checkbox", name="transversal").check()
+    expect(page.locator(".ranking li")).to_have_count(1)
+    page.get_by_label("Group of similar occupations").select_option("26")
+    expect(page.locator(".neighbours li")).to_have_count(3)
+    again = open_page(page.url)
+    again.get_by_text("Narrowed by 3 choices").wait_for()
+    expect(again.locator(".ranking li")).to_have_count(1)
+    again.get_by_text("Narrowed by 3 choices").click()
+    again.get_by_role("button", name="Show all").click()
+    expect(again.locator(".ranking li")).to_have_count(5)
+
+
+def test_essential_skills_alone_count_where_that_is_asked(narrowed: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(address(narrowed, user="occupation 1"))
+    said = page.locator("summary", has_text="skills of occupation 1")
+    every = int(said.inner_text().split()[0])
+    page.locator("summary", has_text="Narrow the lists").click()
+    page.get_by_label("Skills of occupations that count").select_option("essential")
+    page.get_by_text("Narrowed by 1 choice").wait_for()
+    expect(page.locator(".chip")).not_to_have_count(every)
+    page.get_by_role("button", name="Compare with").first.click()
+    page.locator(".compare h3, .compare p").first.wait_for()
+
+
+def test_names_change_their_language(narrowed: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(address(narrowed, user="occupation 1", n=3))
+    page.get_by_role("heading", name="For occupation 1").wait_for()
+    page.locator("summary", has_text="Narrow the lists").click()
+    page.get_by_label("Language of names").select_option("de")
+    page.get_by_role("heading", name="For Beruf 1").wait_for()
+    assert all(name.startswith("Fertigkeit") for name in names(page))
+    page.get_by_role("combobox", name="Start from an occupation").press_sequentially("beruf 2")
+    page.get_by_role("option", name="Beruf 2").click()
+    page.get_by_role("heading", name="For Beruf 2").wait_for()
+    again = open_page(page.url)
+    again.get_by_role("heading", name="For Beruf 2").wait_for()
 
 
 def test_two_occupations_are_compared_in_two_clicks(skills: str, open_page: Callable[..., Any]) -> None:
@@ -209,16 +268,6 @@ def test_lists_are_saved_as_csv(skills: str, open_page: Callable[..., Any]) -> N
     assert [line.split(",")[1] for line in lines[1:]] == names(page)
 
 
-def test_ratings_have_a_page_too(ratings: str, open_page: Callable[..., Any]) -> None:
-    page = open_page(ratings)
-    page.get_by_role("combobox", name="User").press_sequentially("user 7")
-    page.get_by_role("option", name="user 7", exact=True).click()
-    page.get_by_role("heading", name="For user 7").wait_for()
-    page.locator(".ranking li").first.wait_for()
-    page.locator(".neighbours button").first.click()
-    expect(page.locator("#best-title")).not_to_have_text("For user 7")
-
-
 def test_a_recommender_without_factors_has_a_page_without_a_map(graph: str, open_page: Callable[..., Any]) -> None:
     page = open_page(address(graph, have=["Python", "SQL"], n=4))
     page.locator(".ranking li").nth(3).wait_for()
@@ -228,19 +277,6 @@ def test_a_recommender_without_factors_has_a_page_without_a_map(graph: str, open
     page.get_by_role("combobox", name="Start from an occupation").press_sequentially("econom")
     page.get_by_role("option", name="Economist").click()
     page.get_by_role("heading", name="For Economist").wait_for()
-
-
-def test_a_model_of_ratings_says_what_to_expect_and_how_sure_it_is(drawn: str, open_page: Callable[..., Any]) -> None:
-    page = open_page(drawn, allow="404")
-    page.get_by_label("User").fill("user 7")
-    page.get_by_label("Item").fill("film 3")
-    page.get_by_role("button", name="Predict").click()
-    page.get_by_text("90 % sure").wait_for()
-    assert page.locator(".parts dt").all_inner_texts()[0] == "An average pair"
-    page.get_by_label("Item").fill("no such film")
-    page.get_by_role("button", name="Predict").click()
-    page.get_by_role("alert").wait_for()
-    assert page.get_by_text("90 % sure").count() == 0
 
 
 def test_a_key_is_asked_for_and_remembered(locked: str, open_page: Callable[..., Any]) -> None:

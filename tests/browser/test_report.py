@@ -157,3 +157,16 @@ def test_everybody_can_read_it(
     edges += ".cells[h.parentElement.cellIndex].getBoundingClientRect().right)"
     assert max(abs(gap) for gap in heads.evaluate_all(edges)) < 1  # heads stand over their numbers
     assert findings(page) == []
+
+
+@pytest.mark.heavy
+def test_the_demo_is_at_most_eight_screens_of_a_desk(tmp_path: Path, chromium: Any) -> None:
+    from rich.console import Console
+
+    from halfstep.apps import demo
+
+    path = demo.run(tmp_path / "demo.html", 7, Console(quiet=True))
+    page = chromium.new_page(viewport={"width": 1440, "height": 900})  # folded, as people find it
+    page.goto(path.as_uri())
+    assert page.evaluate("document.documentElement.scrollHeight") <= 8 * 900
+    page.close()

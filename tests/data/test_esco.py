@@ -35,7 +35,7 @@ def small(tmp_path: Path) -> Path:
 def test_real_files(real_data: Path, engine: str) -> None:
     if engine == "arrow":
         pytest.importorskip("pyarrow")
-    with pytest.warns(DataWarning, match="1 users have no title in the files and show their id"):
+    with pytest.warns(DataWarning, match="1 occupation has no title in the files and shows its id"):
         data = load_esco(real_data / "esco-1.1.1", engine=engine)
     assert data.shape == (3008, 13125)
     assert len(data) == 123_855
@@ -164,7 +164,7 @@ def test_errors_say_what_to_do(small: Path, tmp_path: Path) -> None:
 
 def test_without_concept_files_ids_stand_for_labels(tmp_path: Path) -> None:
     folder = write(tmp_path / "e", occupationSkillRelations=RELATIONS)
-    with pytest.warns(DataWarning, match="2 users have no title.*2 items have no title"):
+    with pytest.warns(DataWarning, match="2 occupations have no title.*2 skills have no title"):
         data = load_esco(folder)
     assert data.user_labels is not None
     assert data.user_labels.tolist() == ["o/1", "o/2"]

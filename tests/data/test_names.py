@@ -89,3 +89,17 @@ def test_other_names_serve_where_no_title_does():
         UnknownIdError, match=r"'boss' is another name of 2 users; give an id, such as \['u/4', 'u/5'\]"
     ):
         table.positions(["boss"])
+
+
+def test_a_misspelt_word_finds_the_name_with_that_word_before_longer_likenesses():
+    labels = ["plankton production", "advise on pollution prevention", "Python (computer programming)", "typing"]
+    table = Names(Index(range(4), "skill"), np.array(labels, object), np.array([9, 9, 1, 9]))
+    assert table.near("Pyton")[0] == "Python (computer programming)"
+    assert table.near("computer programing")[0] == "Python (computer programming)"
+    assert table.near("xyzzy") == []
+
+
+def test_what_is_typed_in_full_comes_first_however_rare():
+    labels = np.array(["Python libraries", "Python"], object)
+    assert Names(Index(["a", "b"]), labels, np.array([9, 1])).complete("python", 1).tolist() == [1]
+    assert Names(Index([10, 1, 100]), None, np.array([5, 1, 9])).complete("1", 2).tolist() == [1, 2]

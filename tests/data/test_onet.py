@@ -69,7 +69,7 @@ def test_real_intermediate_activities(real_data: Path) -> None:
     assert len(data) == 13_538
     assert data.matrix.data.min() == pytest.approx(0.68, abs=0.01)
     assert data.matrix.data.max() == pytest.approx(382, abs=1)
-    with pytest.warns(DataWarning, match="12 users have no title"):
+    with pytest.warns(DataWarning, match="12 occupations have no title"):
         titled = load_onet(real_data / "onet-iwa" / "soc_iwa_weights.csv", "iwa", titles=real_data / "onet-29.2")
     assert titled.user_labels is not None
     assert titled.user_labels[0] == "Chief Executives"

@@ -102,7 +102,8 @@ def plural(word: str) -> str:
 
 def a(word: str) -> str:
     """ "an item", "a skill"."""
-    return f"{'an' if word[:1].casefold() in 'aeiou' else 'a'} {word}"
+    vowel = word[:1].casefold() in "aeiou" and not word.casefold().startswith(("us", "uni", "eu"))
+    return f"{'an' if vowel else 'a'} {word}"
 
 
 def detect(role: str, columns: Sequence[Any]) -> Any:

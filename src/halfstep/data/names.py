@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from difflib import SequenceMatcher
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -17,7 +19,11 @@ from halfstep.errors import UnknownIdError, did_you_mean
 
 MAX_HITS = 2_000  # completions looked at before they are ranked; a single letter may occur everywhere
 MAX_FUZZY = 200_000  # names with a table of letter groups; in a larger catalogue, the most popular ones
-NEAR = 0.3  # cosine of letter groups from which a name counts as near
+SHARED = 0.25  # share of the letter groups that were typed from which a name is looked at more closely
+LOOKED_AT = 60  # names compared word by word with what was typed
+NEAR = 0.6  # likeness of words from which a name counts as near; difflib's measure, 1 for the same
+
+_WORD = re.compile(r"[^\W_]+")
 
 
 class Aliases(NamedTuple):
@@ -112,7 +118,8 @@ class Names:
         needle = _folded(text)
         if not needle:
             return np.argsort(-self.popularity, kind="stable")[:n]
-        chosen: list[int] = []
+        exact = self._called(needle) if needle in self._by_name else self._row_of_text(text)
+        chosen: list[int] = [] if exact < 0 else [exact]
         for pattern in ("\n" + needle, " " + needle, needle):
             hits = np.setdiff1d(self._hits(pattern), chosen)
             order = np.lexsort((hits, -self.popularity[hits]))
@@ -142,6 +149,10 @@ class Names:
     def _row_of_id(self, id: Any) -> int:
         return int(self.index.find([id])[0]) if id in self.index else -1
 
+    def _row_of_text(self, text: str) -> int:
+        """The row of an id that somebody has typed in full, digits for whole numbers."""
+        return self._row_of_id(self._as_id(text.strip(), True))
+
     def _called(self, name: str) -> int:
         return self._by_name[name] if name in self._by_name else self._also.get(name, [-1])[0]
 
@@ -155,10 +166,15 @@ class Names:
         return np.unique(rows[np.searchsorted(starts, places, side="right") - 1])
 
     def _alike(self, needle: str, n: int) -> list[int]:
+        """Rows that share most groups of letters with what was typed, and of those the ones with the nearest words."""
         vectoriser, table, rows = self._letters
-        likeness = (table @ vectoriser.transform([needle]).T).toarray().ravel()
-        best = np.argsort(-likeness, kind="stable")[:n]
-        return list(rows[best[likeness[best] > NEAR]].tolist())
+        wanted = vectoriser.transform([needle])
+        shared = (table @ wanted.T).toarray().ravel() / max(wanted.sum(), 1)
+        best = np.argsort(-shared, kind="stable")[: max(LOOKED_AT, n)]
+        best = best[shared[best] > SHARED]
+        likeness = np.array([_likeness(needle, self._names[row]) for row in rows[best].tolist()])
+        order = np.argsort(-likeness, kind="stable")[:n]
+        return list(rows[best[order[likeness[order] > NEAR]]].tolist())
 
     @cached_property
     def _names(self) -> list[str]:
@@ -211,7 +227,13 @@ class Names:
 
         rows = np.sort(np.argsort(-self.popularity, kind="stable")[:MAX_FUZZY])
         vectoriser = HashingVectorizer(
-            analyzer="char_wb", ngram_range=(2, 3), n_features=2**18, alternate_sign=False, lowercase=False
+            analyzer="char_wb",
+            ngram_range=(2, 3),
+            n_features=2**18,
+            alternate_sign=False,
+            lowercase=False,
+            norm=None,
+            binary=True,
         )
         return vectoriser, vectoriser.transform(self._names[row] for row in rows), rows
 
@@ -223,6 +245,14 @@ def labels_of(labels: NDArray[Any] | None, positions: NDArray[Any]) -> NDArray[A
     taken: NDArray[Any] = labels.astype(object)[positions]
     taken[positions < 0] = None
     return taken
+
+
+def _likeness(needle: str, name: str) -> float:
+    """How like the needle the words of a name are that are most like it, as many as it has; 1 for the same."""
+    words = _WORD.findall(name) or [name]
+    wide = max(len(_WORD.findall(needle)), 1)
+    runs = (" ".join(words[at : at + wide]) for at in range(max(len(words) - wide, 0) + 1))
+    return max(SequenceMatcher(None, run, needle).ratio() for run in runs)
 
 
 def _folded(name: Any) -> str:

@@ -39,7 +39,8 @@ def test_draws_answer_with_intervals_and_doubt(drawn, tmp_path):
     assert (answer["level"], usual["level"]) == (0.8, 0.9)
     assert usual["intervals"][0][0] <= answer["intervals"][0][0]
     assert "parts" not in answer
-    assert (facts["kind"], facts["answers"]) == ("BayesMF", ["/recommend", "/recommend_for", "/predict"])
+    lists = ["/recommend", "/recommend_for", "/predict", "/table", "/complete", "/rate_next", "/misfits"]
+    assert (facts["kind"], facts["answers"]) == ("BayesMF", lists)
     assert facts["sizes"] == {"users": 20, "items": 15}
 
 

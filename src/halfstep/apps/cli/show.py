@@ -107,16 +107,27 @@ def serve(
     ] = None,
     user_name: UserName = None,
     item_name: ItemName = None,
+    about: Annotated[
+        Path | None,
+        typer.Option(
+            help="The ESCO, O*NET or MovieLens folder that the model was fitted to: lists can then be narrowed by what "
+            "it says, and names shown in its languages."
+        ),
+    ] = None,
 ) -> None:
     """A web server for a model: JSON API with docs, metrics, and a page to explore.
 
     Example:
 
       halfstep serve skills.safetensors --port 8080 --user-name occupation --item-name skill
+
+      halfstep serve esco.safetensors --about esco/
     """
     from halfstep.apps.serve import run
 
-    names = given(user_name=user_name, item_name=item_name)
+    if about is not None and not about.is_dir():
+        raise ValueError(f"--about {about} is no folder; give the data set as downloaded")
+    names = given(user_name=user_name, item_name=item_name, about=None if about is None else str(about))
     run(model, host=host, port=port, workers=workers, api_key=api_key, **names)
 
 

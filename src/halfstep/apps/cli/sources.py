@@ -24,11 +24,12 @@ from rich.markup import escape
 from halfstep.apps.cli import completion
 from halfstep.apps.console import say, working
 from halfstep.data import datasets
-from halfstep.data.columns import choose_columns
+from halfstep.data.columns import choose_columns, plural
 from halfstep.data.datasets._archive import most_unpacked, unpacked
 from halfstep.data.datasets._assemble import DUPLICATES, DataWarning
 from halfstep.data.datasets._sources import read_columns
 from halfstep.data.datasets.interactions import Interactions
+from halfstep.data.datasets.published import load_published
 from halfstep.data.datasets.ratings import Ratings
 from halfstep.errors import close_matches
 
@@ -98,15 +99,6 @@ Encoding = Annotated[
     ),
 ]
 
-# A file that gives a published folder away, and its loader.
-_FOLDERS = {
-    "occupationSkillRelations*.csv": "load_esco",
-    "Technology Skills.txt": "load_onet",
-    "ratings.csv": "load_movielens",
-    "ratings.dat": "load_movielens",
-    "u.data": "load_movielens",
-}
-
 
 @dataclass
 class PairTable:
@@ -126,7 +118,7 @@ class PairTable:
             if self.data == SAMPLE:
                 found = datasets.load_sample_skills()
             elif Path(self.data).is_dir():
-                found = _read_folder(Path(self.data), self.kind)
+                found = load_published(self.data, kind=self.kind)
             else:
                 weight: Any = False if self.weight == "none" else self.weight
                 with opened(self.data) as path:
@@ -143,7 +135,8 @@ class PairTable:
                 DataWarning,
                 stacklevel=2,
             )
-        say(f"{escape(found.name)}: {users:,} users, {items:,} items, {len(found):,} pairs")
+        names = [escape(plural(noun)) for noun in found.nouns]
+        say(f"{escape(found.name)}: {users:,} {names[0]}, {items:,} {names[1]}, {len(found):,} pairs")
         return found
 
 
@@ -163,7 +156,7 @@ class RatingTable:
             if self.data == SAMPLE:
                 found = Ratings.of(datasets.load_sample_skills())
             elif Path(self.data).is_dir():
-                found = Ratings.of(_read_folder(Path(self.data), "activities"))
+                found = Ratings.of(load_published(self.data))
             else:
                 with opened(self.data) as path:
                     found = datasets.read_ratings(path, self.user, self.item, self.rating, time, encoding=self.encoding)
@@ -237,18 +230,6 @@ def _existing(data: str) -> Path:
         hint = f"; did you mean {near[0]}?" if near else ""
         raise FileNotFoundError(f"there is no file or folder {data}{hint}")
     return Path(data)
-
-
-def _read_folder(folder: Path, kind: str) -> Interactions:
-    for pattern, loader in _FOLDERS.items():
-        if any(folder.glob(f"**/{pattern}")):
-            options = {"kind": kind} if loader == "load_onet" else {}
-            found: Interactions = getattr(datasets, loader)(folder, **options)
-            return found
-    names = sorted(p.name for p in folder.iterdir())[:8]
-    raise ValueError(
-        f"{folder} is a folder, but not one of ESCO, O*NET or MovieLens (it holds {names}); give the file to read"
-    )
 
 
 def check_model_path(output: Path, *read: str | Path | None) -> None:

@@ -321,7 +321,7 @@ def _rows(known: _Known, which: NDArray[Any]) -> list[list[Any]]:
 COLUMNS = ["instance", "answer", "probability", "novelty", "difficulty", "label"]
 
 
-def _query(known: _Known, n: int = 8) -> Section:
+def _query(known: _Known, n: int = 6) -> Section:
     free = int((~known.labelled).sum())
     if not free:
         return Section("What to label next", [Note("Every instance has a label.", "info")])

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from halfstep.apps.serve.facets import Where
 from halfstep.apps.serve.listed import scored
 from halfstep.apps.serve.problems import FieldError, Refusal
 from halfstep.apps.serve.ranking import RankingAnswers
@@ -15,12 +16,19 @@ from halfstep.figures.plane import unit_rows
 
 
 def compare(
-    ranking: RankingAnswers, to: Any, user: Any = None, items: list[Any] | None = None, n: int = 50
+    ranking: RankingAnswers,
+    to: Any,
+    user: Any = None,
+    items: list[Any] | None = None,
+    n: int = 50,
+    where: Where | None = None,
+    relation: str | None = None,
 ) -> dict[str, Any]:
     """Somebody, known or described by `items`, beside the known user `to`.
 
     likeness : cosine of the two positions, the first one folded in from its items. The gain of an item that is lacking
     is what it adds to that, folded in exactly with it: what to learn first.
+    where : what must be known of items that count. relation : how they must be related to `to`.
     """
     if not ranking.folds_items:
         raise Refusal(422, "this model cannot place somebody new from items alone, so it cannot compare")
@@ -31,6 +39,11 @@ def compare(
     if not len(own):
         raise FieldError("items", "is empty; give at least one")
     wanted = ranking.items_of(goal)
+    if relation is not None:
+        wanted = wanted[ranking.facets.related(goal, wanted, relation)]
+    allowed = ranking.facets.allowed("items", where)
+    if allowed is not None:
+        wanted = wanted[allowed[wanted]]
     lacking, both = np.setdiff1d(wanted, own), np.intersect1d(wanted, own)
     likeness = _likeness(ranking, own, lacking, goal)
     gain = likeness[1:] - likeness[0]
@@ -40,7 +53,7 @@ def compare(
         "likeness": round(float(likeness[0]), 6),
         "both": ranking.items.describe(both[np.argsort(-ranking.popularity[both], kind="stable")]),
         "lacking": scored(ranking.items.describe(lacking[order]), gain[order], "gain"),
-        "only_you": ranking.items.describe(np.setdiff1d(own, wanted)),
+        "only_you": ranking.items.describe(np.setdiff1d(own, ranking.items_of(goal))),
     }
 
 

@@ -48,7 +48,7 @@ class DrawnLists:
         best = self.model.recommend(
             self.users.index.take(rows), min(n, len(self.items)), keep_seen=keep_seen, strategy=strategy or "mean"
         )
-        lists = [_list(ids, scores) for ids, scores in zip(best.ids, best.scores, strict=True)]
+        lists = [self._list(ids, scores) for ids, scores in zip(best.ids, best.scores, strict=True)]
         return [{"user": user, "items": items} for user, items in zip(self.users.describe(rows), lists, strict=True)]
 
     def recommend_for(
@@ -72,14 +72,14 @@ class DrawnLists:
             raise FieldError("ratings", f"this model needs a rating for each of the {len(items)} items")
         given = self.items.index.take(self.items.rows(items, "items")).tolist()
         best = self.model.recommend_for(given, ratings, n, strategy=strategy or "mean")
-        return {"items": _list(best.ids, best.scores)}
+        return {"items": self._list(best.ids, best.scores)}
+
+    def _list(self, ids: NDArray[Any], scores: NDArray[Any]) -> list[dict[str, Any]]:
+        there = ~np.isnan(scores)  # the padding of short lists is left out
+        labels = None if self.items.labels is None else self.items.labels[self.items.index.positions(ids[there])]
+        return scored(with_labels(ids[there], labels), scores[there])
 
     def _refuse(self, options: dict[str, Any]) -> None:
         for name, value in options.items():
             if value:
                 raise FieldError(name, f"lists of a {type(self.model).__name__} know nothing of it; leave it out")
-
-
-def _list(ids: NDArray[Any], scores: NDArray[Any]) -> list[dict[str, Any]]:
-    there = ~np.isnan(scores)  # the padding of short lists is left out
-    return scored(with_labels(ids[there], None), scores[there])

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from halfstep.apps.serve.curve import learning_curve
 from halfstep.apps.serve.listed import DIGITS
 from halfstep.apps.serve.problems import FieldError, Refusal, at_most
 from halfstep.apps.serve.settings import Settings
@@ -35,6 +36,8 @@ class InstanceAnswers:
         self.names = model.fitted_.naming.classifiers(self.votes.shape[1])
         self.ids: list[Any] = model.instance_ids_.tolist()
         self._fitting = threading.Lock()
+        self._measuring = threading.Lock()
+        self._curve: dict[str, Any] | None = None
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -87,6 +90,13 @@ class InstanceAnswers:
             "weights": None if weights is None else np.round(weights[order], DIGITS).tolist(),
             "similarity": np.round(similarity[np.ix_(order, order)], 3).tolist(),
         }
+
+    def curve(self) -> dict[str, Any]:
+        """What labels bring: measured once for these labels."""
+        with self._measuring:
+            if self._curve is None:
+                self._curve = learning_curve(self.model, self.votes, self.codes)
+            return self._curve
 
     def suggestions(self, n: int) -> dict[str, Any]:
         """The unlabelled instances whose labels would help most, best first."""

@@ -9,14 +9,21 @@ from numpy.typing import NDArray
 
 from halfstep.apps.serve.problems import Unknown
 from halfstep.data.ids import Index
-from halfstep.data.names import Names
+from halfstep.data.names import Aliases, Names
 
 
 class NamesAsked(Names):
     """Names of one side; `noun` is what one of them is called, None what the data said."""
 
-    def __init__(self, index: Index, labels: NDArray[Any] | None, popularity: NDArray[Any], noun: str | None) -> None:
-        super().__init__(index, labels, popularity)
+    def __init__(
+        self,
+        index: Index,
+        labels: NDArray[Any] | None,
+        popularity: NDArray[Any],
+        noun: str | None,
+        aliases: Aliases | None = None,
+    ) -> None:
+        super().__init__(index, labels, popularity, aliases)
         self.noun = noun or index.name
 
     def row(self, given: Any, field: str, text: bool = False) -> int:

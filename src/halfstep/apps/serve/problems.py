@@ -33,8 +33,8 @@ class Refusal(Exception):
 class FieldError(Refusal):
     """A value that cannot be used: 422 naming the field."""
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(422, f"{field}: {message}", field=field)
+    def __init__(self, field: str, message: str, near: list[Any] | None = None) -> None:
+        super().__init__(422, f"{field}: {message}", field=field, suggestions=near or None)
 
 
 class Unknown(Refusal):

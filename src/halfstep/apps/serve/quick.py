@@ -105,6 +105,8 @@ class Quick:
         if scope["type"] != "http" or scope["path"] != "/recommend" or scope["method"] != "GET":
             return await self.app(scope, receive, send)
         ranking = self.state.store.current.lists
+        if self.state.store.current.languages and any(name == b"accept-language" for name, _ in scope["headers"]):
+            ranking = None  # names may have to be put into another language
         try:
             query = RecommendQuery.model_validate_strings(dict(parse_qsl(scope["query_string"].decode("ascii"))))
         except (ValidationError, UnicodeDecodeError):

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from halfstep.apps.serve.facets import Facets, Where, titles
 from halfstep.apps.serve.listed import number, reasons, scored, with_labels
 from halfstep.apps.serve.names import NamesAsked
 from halfstep.apps.serve.places import Places
@@ -32,8 +33,14 @@ class RankingAnswers:
         activity, self.popularity = cell_counts(model.seen, (len(model.user_ids_), len(model.item_ids_)))
         fit = model.fitted_
         self.has_factors = hasattr(model, "item_factors_")
-        self.users = NamesAsked(fit.users, fit.user_labels, activity, settings.user_name)
-        self.items = NamesAsked(fit.items, fit.item_labels, self.popularity, settings.item_name)
+        others = (names.aliases for names in fit.names) if hasattr(fit, "names") else (None, None)
+        users, items = others
+        labels: Any = fit.user_labels, fit.item_labels
+        if settings.about is not None and labels[0] is None and labels[1] is None:
+            labels = titles(settings.about, fit.users, fit.items)
+        self.users = NamesAsked(fit.users, labels[0], activity, settings.user_name, users)
+        self.items = NamesAsked(fit.items, labels[1], self.popularity, settings.item_name, items)
+        self.facets = Facets() if settings.about is None else Facets.read(settings.about, fit.users, fit.items)
         self.places = Places(model.item_factors_, self.items, path) if self.has_factors else None
 
     @property
@@ -62,13 +69,17 @@ class RankingAnswers:
         keep_seen: bool = False,
         diversity: float = 0.0,
         strategy: str | None = None,
+        where: Where | None = None,
     ) -> list[dict[str, Any]]:
         """The best items of known users, one entry for each user."""
         self._within(n, users=users, candidates=candidates, exclude=exclude)
+        chosen, rows = self._candidates(candidates, where), self.users.rows(users, "users")
+        if chosen is not None and not len(chosen):
+            return [{"user": user, "items": []} for user in self.users.describe(rows)]
         return self.recommend_rows(
-            self.users.rows(users, "users"),
+            rows,
             n,
-            candidates=self._ids(candidates, "candidates"),
+            candidates=chosen,
             exclude=self._ids(exclude, "exclude") or [],
             keep_seen=keep_seen,
             diversity=diversity,
@@ -80,7 +91,7 @@ class RankingAnswers:
         users: NDArray[np.int64] | list[int],
         n: int,
         *,
-        candidates: list[Any] | None = None,
+        candidates: Any = None,
         exclude: Sequence[Any] = (),
         keep_seen: bool = False,
         diversity: float = 0.0,
@@ -99,7 +110,7 @@ class RankingAnswers:
             options: dict[str, Any] = {"candidates": candidates, "exclude": exclude, "keep_seen": keep_seen}
             best = self.model.recommend(self.users.index.take(rows), n, diversity=diversity, **options)
             scores, there = best.scores, ~np.isnan(best.scores)
-            named = with_labels(best.ids[there], None if best.labels is None else best.labels[there])
+            named = self._named(best.ids[there], None if best.labels is None else best.labels[there])
         items = iter(scored(named, scores[there]))
         lengths = there.sum(axis=1).tolist()
         known = self.users.describe(rows)
@@ -119,6 +130,7 @@ class RankingAnswers:
         diversity: float = 0.0,
         why: int = 0,
         strategy: str | None = None,
+        where: Where | None = None,
     ) -> dict[str, Any]:
         """The best items for somebody new who has `items`, or of whom `features` are known, or both.
 
@@ -130,6 +142,8 @@ class RankingAnswers:
             raise FieldError("items", "is missing, and so is `features`; give one of them, or both")
         self._check_features(features, items, how)
         having = items or []
+        if where and not self.folds_items:
+            raise FieldError("where", "lists from ratings cannot be narrowed; leave it out")
         if not self.folds_items:
             return self._recommend_for_ratings(having, ratings, n)
         if ratings is not None:
@@ -142,17 +156,20 @@ class RankingAnswers:
             raise FieldError("why", "reasons are for items that count alike; leave `weights` out")
         given = self._ids(items, "items")
         told = {} if features is None else {"features": features}
+        chosen = self._candidates(candidates, where)
+        if chosen is not None and not len(chosen):
+            return {"items": []}
         best = self.model.recommend_for(
             given,
             n,
             **told,
             weights=weights,
             how=how,
-            candidates=self._ids(candidates, "candidates"),
+            candidates=chosen,
             exclude=self._ids(exclude, "exclude") or (),
             diversity=diversity,
         )
-        ranked = scored(with_labels(best.ids, best.labels), best.scores)
+        ranked = scored(self._named(best.ids, best.labels), best.scores)
         for entry in ranked if why else ():
             entry["why"] = reasons(self.model.explain(items=given, item=entry["id"], **told), why)
         return {"items": ranked}
@@ -175,7 +192,7 @@ class RankingAnswers:
         if ratings is None or len(ratings) != len(items):
             raise FieldError("ratings", f"this model needs a rating for each of the {len(items)} items")
         best = self.model.recommend_for(self._ids(items, "items"), ratings, n)
-        return {"items": scored(with_labels(best.ids, best.labels), best.scores)}
+        return {"items": scored(self._named(best.ids, best.labels), best.scores)}
 
     def explain(self, item: Any, user: Any = None, items: list[Any] | None = None, n: int = 10) -> dict[str, Any]:
         """What each item somebody has contributes to the score of `item`, largest first."""
@@ -200,12 +217,21 @@ class RankingAnswers:
     # ------------------------------------------------------------------ neighbours
 
     def similar(
-        self, of: str, n: int, *, item: Any = None, user: Any = None, items: list[Any] | None = None, text: bool = False
+        self,
+        of: str,
+        n: int,
+        *,
+        item: Any = None,
+        user: Any = None,
+        items: list[Any] | None = None,
+        text: bool = False,
+        where: Where | None = None,
     ) -> dict[str, Any]:
         """Rows with the largest cosine similarity of factors to an item, a user, or somebody new who has `items`.
 
-        of : "items" or "users", what is looked for.
+        of : "items" or "users", what is looked for; where : what must be known of them.
         """
+        allowed = self.facets.allowed(of, where)
         self._within(n, items=items)
         given = {name: value for name, value in (("item", item), ("user", user), ("items", items)) if value is not None}
         if len(given) != 1:
@@ -226,7 +252,9 @@ class RankingAnswers:
             vector, itself = self.model.user_factors_[row], [row] if of == "users" else []
         likeness = factors @ vector / np.maximum(self._lengths[of] * np.linalg.norm(vector), 1e-30)
         likeness[itself] = -np.inf
-        n = min(n, len(likeness) - len(set(itself)))
+        if allowed is not None:
+            likeness[~allowed] = -np.inf
+        n = min(n, int(np.isfinite(likeness).sum()))
         best = np.argpartition(-likeness, max(n - 1, 0))[:n] if n < len(likeness) else np.arange(len(likeness))
         best = best[np.lexsort((best, -likeness[best]))]
         return {"of": of, "results": scored(names.describe(best), likeness[best])}
@@ -255,11 +283,14 @@ class RankingAnswers:
         """Items that a row of users has."""
         return np.unique(self.model.seen(np.array([row])).indices).astype(np.int64)
 
-    def profile(self, user: Any, text: bool = False) -> dict[str, Any]:
-        """What a known user has, heaviest first."""
+    def profile(self, user: Any, text: bool = False, relation: str | None = None) -> dict[str, Any]:
+        """What a known user has, heaviest first; with a `relation`, what is related to them that way."""
         row = self.users.row(user, "user", text)
         cells = self.model.seen(np.array([row]))
-        order = np.argsort(-cells.data, kind="stable")[: self.settings.max_list]
+        order = np.argsort(-cells.data, kind="stable")
+        if relation is not None:
+            order = order[self.facets.related(row, cells.indices[order], relation)]
+        order = order[: self.settings.max_list]
         items = scored(self.items.describe(cells.indices[order]), cells.data[order], "weight")
         return {"user": self.users.describe(np.array([row]))[0], "items": items}
 
@@ -273,10 +304,11 @@ class RankingAnswers:
         common = np.add.reduceat(self.popularity[seen.indices], seen.indptr[:-1]) / np.maximum(np.diff(seen.indptr), 1)
         return self.users.describe(middling[[int(np.argmax(common))]])[0]
 
-    def complete(self, text: str, of: str, n: int) -> dict[str, Any]:
-        """NamesAsked for what somebody has typed so far, most likely first."""
-        names = self.users if of == "users" else self.items
-        self.allow(n, names)
+    def complete(self, text: str, of: str, n: int, language: str | None = None) -> dict[str, Any]:
+        """Names for what somebody has typed so far, most likely first."""
+        side = self.users if of == "users" else self.items
+        self.allow(n, side)
+        names = side if language is None else self.facets.names(side, language)
         return {"results": names.describe(names.complete(text, min(n, len(names))))}
 
     # ------------------------------------------------------------------ the map
@@ -333,6 +365,22 @@ class RankingAnswers:
         self.allow(n)
         for name, values in lists.items():
             at_most(name, len(values or ()), self.settings.max_list, "entries are")
+
+    def _named(self, ids: NDArray[Any], labels: NDArray[Any] | None) -> list[dict[str, Any]]:
+        """What a model has answered, by the titles of the files where the model itself has none."""
+        if labels is None and self.items.labels is not None:
+            return self.items.describe(self.items.index.positions(ids))
+        return with_labels(ids, labels)
+
+    def _candidates(self, given: list[Any] | None, where: Where | None) -> Any:
+        """Ids that a list may hold, of those given and those that meet what is asked; None for all."""
+        allowed = self.facets.allowed("items", where)
+        if allowed is None:
+            return self._ids(given, "candidates")
+        rows = np.flatnonzero(allowed)
+        if given is not None:
+            rows = np.intersect1d(rows, self.items.rows(given, "candidates"))
+        return self.items.index.take(rows)
 
     def _ids(self, given: list[Any] | None, field: str) -> list[Any] | None:
         return None if given is None else list(self.items.index.take(self.items.rows(given, field)).tolist())

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from functools import cached_property
 from inspect import signature
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from halfstep.apps.rating_parts import parts_of, values_of
+from halfstep.apps.serve.facets import titles
 from halfstep.apps.serve.names import NamesAsked
 from halfstep.apps.serve.problems import FieldError, at_most
 from halfstep.apps.serve.settings import Settings
+from halfstep.apps.serve.taste import Taste, taste_of
 from halfstep.errors import UnknownIdWarning
+from halfstep.figures.views import cell_counts
 
 LEVEL = 0.9
 """Level of intervals where none is asked for."""
@@ -29,13 +34,64 @@ class RatingAnswers:
 
     @classmethod
     def of(cls, model: Any, settings: Settings) -> RatingAnswers:
-        """Of a model that only predicts; its ids are all that is known of users and items."""
-        nouns = settings.user_name, settings.item_name
+        """Of a model without lists of its own; titles are those of the files it was fitted to, where they are given."""
+        fit, nouns = model.fitted_, (settings.user_name, settings.item_name)
+        counts: Any = [np.zeros(len(index)) for index in fit.ids]
+        if hasattr(fit, "cells"):
+            counts = cell_counts(lambda rows: fit.cells.take(rows).to_csr(), (len(fit.ids[0]), len(fit.ids[1])))
+        labels = (None, None) if settings.about is None else titles(settings.about, *fit.ids)
         users, items = (
-            NamesAsked(index, None, np.zeros(len(index)), noun)
-            for index, noun in zip(model.fitted_.ids, nouns, strict=True)
+            NamesAsked(index, label, count, noun)
+            for index, label, count, noun in zip(fit.ids, labels, counts, nouns, strict=True)
         )
         return cls(model, users, items, settings)
+
+    def prepare(self) -> None:
+        """Compute what is needed once, ahead of the first request."""
+        self.users.prepare()
+        self.items.prepare()
+        _ = self.taste
+
+    @cached_property
+    def taste(self) -> Taste | None:
+        """How users differ; None where the model knows no taste, or answers classes."""
+        return None if self.has_classes else taste_of(self.model)
+
+    @property
+    def scale(self) -> float:
+        """Standard deviation of a single rating about its mean, where the model knows it; else 0."""
+        fit = self.model.fitted_
+        return float(fit.unit[1]) * float(np.sqrt(self.taste.noise)) if self.taste and hasattr(fit, "alphas") else 0.0
+
+    @property
+    def middle(self) -> float | None:
+        """What an average user is expected to give an average item; None for classes."""
+        nobody = np.empty((1, 2), object)
+        nobody[0] = [object(), object()]
+        return None if self.has_classes else float(values_of(self.model, nobody)[0])
+
+    @property
+    def folds(self) -> bool:
+        """Whether somebody new can tell their ratings."""
+        return self.taste is not None and hasattr(self.model, "recommend_for")
+
+    @cached_property
+    def example(self) -> dict[str, Any] | None:
+        """A known user worth a first look: one with a middling number of ratings."""
+        counts = self.users.popularity
+        if not counts.any():
+            return None
+        return self.users.describe(np.array([int(np.argsort(counts, kind="stable")[int(0.9 * len(counts))])]))[0]
+
+    def rated_by(self, user: Any) -> NDArray[np.int64]:
+        """Items that a known user has rated."""
+        row = self.users.row(user, "user")
+        return np.unique(self.model.fitted_.cells.take(np.array([row])).to_csr().indices).astype(np.int64)
+
+    def complete(self, text: str, of: str, n: int) -> dict[str, Any]:
+        """Names for what somebody has typed so far, most likely first."""
+        names = self.users if of == "users" else self.items
+        return {"results": names.describe(names.complete(text, min(n, len(names), self.settings.max_n)))}
 
     @property
     def has_classes(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from anyio import CapacityLimiter, to_thread
@@ -47,8 +47,30 @@ def current(request: Request) -> Served:
     return served
 
 
+def language_of(request: Request) -> str | None:
+    """The language that names are wanted in: the first one asked for, where the server has names in it."""
+    languages = current(request).languages
+    wanted = request.headers.get("accept-language", "").split(",")[0].split(";")[0].strip().lower()
+    return next((name for name in languages if name in (wanted, wanted.partition("-")[0])), None)
+
+
+def translated(document: Any, told: Mapping[Any, str]) -> Any:
+    """An answer with every label that belongs to an id in `told` replaced."""
+    if isinstance(document, list):
+        return [translated(each, told) for each in document]
+    if not isinstance(document, dict):
+        return document
+    found = {name: translated(value, told) for name, value in document.items()}
+    id = document.get("id")
+    return found | {"label": told[id]} if "label" in found and isinstance(id, str) and id in told else found
+
+
 async def answer(request: Request, work: Callable[[], Any], cost: int = 0, *, timeout: float | None = None) -> Response:
     """The JSON answer that `work` gives. `cost` in multiply-adds decides where it runs."""
+    language, ranking = language_of(request), current(request).ranking
+    if language is not None and ranking is not None:
+        asked, facets = work, ranking.facets
+        work, cost = lambda: translated(asked(), facets.tongue(language)), ALWAYS_ASIDE
     if cost <= INLINE:
         return reply(told(work))
     state = request.app.state

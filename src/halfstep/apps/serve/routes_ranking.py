@@ -9,7 +9,7 @@ from fastapi.responses import Response
 
 from halfstep.apps.serve import comparing
 from halfstep.apps.serve import schemas as s
-from halfstep.apps.serve.replies import PROBLEMS, answer, current
+from halfstep.apps.serve.replies import PROBLEMS, answer, current, language_of
 
 router = APIRouter(tags=["recommender"], responses=PROBLEMS)
 
@@ -22,6 +22,10 @@ N = Annotated[int, Query(ge=1)]
 async def recommend(request: Request, query: Annotated[s.RecommendQuery, Query()]) -> Response:
     """The best `n` items for one known user."""
     ranking = current(request).need("lists", "/recommend")
+    if language_of(request):
+        options = query.model_dump(exclude={"user", "n"})
+        user = ranking.users.index.take([ranking.users.row(query.user, "user", text=True)]).tolist()
+        return await answer(request, lambda: ranking.recommend(user, query.n, **options)[0])
     body = await request.app.state.together.recommend(ranking, query)
     return Response(body, media_type="application/json")
 
@@ -68,10 +72,10 @@ async def explain(request: Request, body: s.ExplainBody) -> Response:
 
 
 @router.get("/profile", response_model=s.Profile)
-async def profile(request: Request, user: TextId) -> Response:
-    """What a known user has."""
+async def profile(request: Request, user: TextId, relation: OptionalId = None) -> Response:
+    """What a known user has; with a `relation`, what is related to them that way."""
     ranking = current(request).need("ranking", "/profile")
-    return await answer(request, lambda: ranking.profile(user, text=True))
+    return await answer(request, lambda: ranking.profile(user, text=True, relation=relation))
 
 
 @router.get("/complete", response_model=s.Completed)
@@ -79,8 +83,12 @@ async def complete(
     request: Request, q: Annotated[str, Query(max_length=s.MAX_TEXT)] = "", of: s.Side = "items", n: N = 8
 ) -> Response:
     """Names that begin with, contain or resemble what somebody has typed."""
-    ranking = current(request).need("ranking", "/complete")
-    return await answer(request, lambda: ranking.complete(q, of, n))
+    served = current(request)
+    if served.ranking is None:
+        rating = served.need("rating", "/complete")
+        return await answer(request, lambda: rating.complete(q, of, n))
+    ranking = served.need("ranking", "/complete")
+    return await answer(request, lambda: ranking.complete(q, of, n, language_of(request)))
 
 
 @router.post("/compare", response_model=s.Compared)

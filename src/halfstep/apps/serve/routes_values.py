@@ -7,9 +7,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
+from halfstep.apps.serve import given_ratings, uploads
 from halfstep.apps.serve import schemas as s
-from halfstep.apps.serve import uploads
 from halfstep.apps.serve.instances import Order, Which
+from halfstep.apps.serve.problems import FieldError
 from halfstep.apps.serve.replies import ALWAYS_ASIDE, PROBLEMS, answer, current
 
 ratings = APIRouter(tags=["ratings"], responses=PROBLEMS)
@@ -23,6 +24,22 @@ async def predict(request: Request, body: s.PredictBody) -> Response:
     return await answer(request, lambda: rating.predict(body.pairs, body.unknown, body.level, body.parts))
 
 
+@ratings.post("/rate_next", response_model=s.ToRate)
+async def rate_next(request: Request, body: s.NextBody) -> Response:
+    """The items whose rating would say most about all others, for a known user or somebody new."""
+    rating = current(request).need("rating", "/rate_next")
+    if (body.user is None) == (body.items is None):
+        raise FieldError("user", "give either `user` (an id) or `items` (what somebody new has rated)")
+    return await answer(request, lambda: given_ratings.what_next(rating, **body.model_dump()), ALWAYS_ASIDE)
+
+
+@ratings.post("/misfits", response_model=s.Misfits)
+async def misfits(request: Request, body: s.MisfitsBody) -> Response:
+    """Ratings of somebody new, each beside what the others make the model expect; least expected first."""
+    rating = current(request).need("rating", "/misfits")
+    return await answer(request, lambda: given_ratings.do_not_fit(rating, body.items, body.ratings), ALWAYS_ASIDE)
+
+
 @ensemble.post("/fuse", response_model=s.Fused)
 async def fuse(request: Request, body: s.FuseBody) -> Response:
     """One calibrated probability for each class of each new instance, from the predictions of the classifiers."""
@@ -30,14 +47,19 @@ async def fuse(request: Request, body: s.FuseBody) -> Response:
     return await answer(request, lambda: fusion.fuse(body.predictions, body.features), ALWAYS_ASIDE)
 
 
-@ensemble.post("/table", response_model=s.TableAnswer | s.LabelList, openapi_extra=s.TABLE_BODY)
-async def fuse_table(request: Request) -> Response:
-    """Fused answers for a CSV of predictions, or the labels of a CSV with ids and labels. Nothing is stored.
+@ensemble.post("/table", response_model=s.TableAnswer | s.LabelList | s.RatedTable, openapi_extra=s.TABLE_BODY)
+async def judge_table(request: Request) -> Response:
+    """A CSV of one's own: predictions are fused, labels are read, ratings are judged. Nothing is stored.
 
-    A header line, then a row for each instance: a column for each classifier by its name, and `id` and `label` where
-    there are any. With nothing but an id and a label, they are labels of fitted instances, for `POST /labels`.
+    Ensembles take a header line, then a row for each instance: a column for each classifier by its name, and `id` and
+    `label` where there are any. With nothing but an id and a label, they are labels of fitted instances, for
+    `POST /labels`. Models of ratings take a row for each rating: user, item, rating.
     """
     served, data = current(request), await request.body()
+    if served.rating:
+        rating = served.need("rating", "/table")
+        seconds = request.app.state.settings.fit_timeout
+        return await answer(request, lambda: uploads.rated(rating, data), ALWAYS_ASIDE, timeout=seconds)
     fusion = served.need("fusion", "/table")
     return await answer(request, lambda: uploads.answer(fusion, served.instances, data), ALWAYS_ASIDE)
 
@@ -47,6 +69,16 @@ async def classifiers(request: Request) -> Response:
     """The classifiers of the fit: what each counts, and how alike their predictions are, the alike side by side."""
     fitted = current(request).need("instances", "/classifiers")
     return await answer(request, fitted.classifiers, ALWAYS_ASIDE)
+
+
+@ensemble.get("/curve", response_model=s.Curve)
+async def curve(request: Request) -> Response:
+    """What labels bring: log loss on hidden labels by the number of labels, and what ten more are expected to do.
+
+    Sixteen fits; takes as long.
+    """
+    fitted, seconds = current(request).need("instances", "/curve"), request.app.state.settings.fit_timeout
+    return await answer(request, fitted.curve, ALWAYS_ASIDE, timeout=seconds)
 
 
 @ensemble.get("/instances", response_model=s.InstancePage)

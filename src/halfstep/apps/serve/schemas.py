@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, StringConstraints
 
 MAX_TEXT = 500  # characters of an id or a query
+MAX_VALUES = 100  # of one column that is asked for
 
 Text = Annotated[StrictStr, StringConstraints(max_length=MAX_TEXT)]
 Finite = Annotated[StrictFloat, Field(allow_inf_nan=False)]
@@ -18,6 +19,12 @@ Strategy = Annotated[
     Literal["mean", "thompson", "upper"] | None,
     Field(description="For models that keep draws: rank by their mean, by one of them, or by mean and spread."),
 ]
+
+Where = Annotated[
+    dict[Text, Annotated[list[Text], Field(min_length=1, max_length=MAX_VALUES)]] | None,
+    Field(description="What must be known of them: for each column one of these values. `GET /model` lists them."),
+]
+Relation = Annotated[Text | None, Field(description="How items must be related to the user, such as essential.")]
 
 
 class Body(BaseModel):
@@ -47,6 +54,7 @@ class RecommendBody(Body):
     keep_seen: bool = Field(False, description="Also recommend what a user already has.")
     diversity: Share = Field(0.0, description="0 ranks by score; towards 1, items unlike those above are preferred.")
     strategy: Strategy = None
+    where: Where = None
 
 
 class RecommendForBody(Body):
@@ -73,6 +81,7 @@ class RecommendForBody(Body):
         0, description="So many of `items` are named for every recommendation, with what they contribute."
     )
     strategy: Strategy = None
+    where: Where = None
 
 
 class SimilarBody(Body):
@@ -81,6 +90,7 @@ class SimilarBody(Body):
     user: Id | None = None
     items: list[Id] | None = Field(None, description="Somebody new who has these items.")
     n: Count = 10
+    where: Where = None
 
 
 class ExplainBody(Body):
@@ -95,6 +105,8 @@ class CompareBody(Body):
     user: Id | None = None
     items: list[Id] | None = Field(None, description="What somebody new has, in place of `user`.")
     n: Count = 50
+    where: Where = None
+    relation: Relation = None
 
 
 class LocateBody(Body):
@@ -112,6 +124,17 @@ class PredictBody(Body):
         None, description="Level of the intervals; 0.9 when left out. A 422 where the model has none."
     )
     parts: bool = Field(False, description="Also say what each value is made of.")
+
+
+class NextBody(Body):
+    user: Id | None = None
+    items: list[Id] | None = Field(None, description="What somebody new has rated, in place of `user`; may be empty.")
+    n: Count = 5
+
+
+class MisfitsBody(Body):
+    items: list[Id] = Field(min_length=2, description="What somebody new has rated.")
+    ratings: list[Annotated[float, Field(allow_inf_nan=False)]] = Field(description="What they gave each.")
 
 
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -178,6 +201,7 @@ class TableAnswer(Fused):
     novel: float | None = Field(
         description="Share of rows farther from the fit than 95% of the fitted instances; 0.05 is as usual."
     )
+    chance: float | None = Field(description="How often as many rows or more would be so far by chance alone.")
     judged: Judged | None = Field(description="Where rows have labels.")
 
 
@@ -185,6 +209,22 @@ class Classifiers(BaseModel):
     names: list[str] = Field(description="Alike ones side by side.")
     weights: list[float] | None
     similarity: list[list[float]] = Field(description="Between every two of them, in the order of `names`.")
+
+
+class CurvePoint(BaseModel):
+    labels: int
+    log_loss: float = Field(description="On labels that were hidden.")
+    error: float = Field(description="Standard deviation over draws of the labels.")
+
+
+class Curve(BaseModel):
+    points: list[CurvePoint]
+    labelled: int
+    now: float = Field(description="Log loss expected with all labels, by level + slope / labels through the points.")
+    more: int
+    then: float = Field(description="Log loss expected with so many more.")
+    level: float
+    slope: float
 
 
 class Instance(BaseModel):
@@ -281,6 +321,38 @@ class Compared(BaseModel):
     only_you: list[Named]
 
 
+class ToRate(BaseModel):
+    results: list[Gained] = Field(description="gain: share of what is uncertain of all ratings that it would resolve.")
+
+
+class Misfit(Named):
+    given: float
+    expected: float = Field(description="What the other ratings make the model expect.")
+    surprise: float = Field(description="The difference in standard deviations.")
+
+
+class Misfits(BaseModel):
+    results: list[Misfit] = Field(description="Least expected first.")
+
+
+class RatedPair(BaseModel):
+    user: Named
+    item: Named
+    given: float
+    expected: float
+    surprise: float = Field(description="The difference in half widths of the interval, or in standard deviations.")
+    interval: tuple[float, float] | None = None
+
+
+class RatedTable(BaseModel):
+    rows: int
+    unknown: int = Field(description="Rows of which an id is unknown; they are not judged.")
+    mae: float = Field(description="Mean absolute difference of the others.")
+    covered: float | None = Field(description="Share inside their interval, where the model has intervals.")
+    level: float | None
+    results: list[RatedPair] = Field(description="The least expected ones.")
+
+
 class Weighted(Named):
     weight: float
 
@@ -312,6 +384,23 @@ class Located(BaseModel):
     users: list[Point]
 
 
+class FacetValue(BaseModel):
+    value: str
+    title: str
+    count: int
+
+
+class FacetAnswer(BaseModel):
+    name: str
+    values: list[FacetValue]
+
+
+class Filters(BaseModel):
+    users: list[FacetAnswer]
+    items: list[FacetAnswer]
+    relations: list[str] = Field(description="Kinds of relations between users and items.")
+
+
 class ModelFacts(BaseModel):
     kind: str
     version: str
@@ -322,6 +411,13 @@ class ModelFacts(BaseModel):
     )
     classes: list[Any] | None = None
     names: dict[str, str] = Field(description="What one row and one column are called.")
+    filters: Filters | None = Field(None, description="What lists can be narrowed by.")
+    intervals: bool = Field(False, description="Whether predicted values come with intervals.")
+    middle: float | None = Field(
+        None, description="What an average pair is expected to be worth, in a model of ratings."
+    )
+    parts: bool = Field(False, description="Whether predicted values can be taken apart.")
+    languages: list[str] = Field([], description="For the header Accept-Language: names come in that language.")
     example: Named | None = Field(None, description="A known user worth a first look.")
     parameters: dict[str, Any]
     limits: dict[str, float]

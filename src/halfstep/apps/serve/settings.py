@@ -27,6 +27,7 @@ class Settings:
     cors_origins : pages of these origins may call the server; none by default
     allowed_hosts : accepted Host headers, without port; empty accepts any
     user_name, item_name : what one row and one column of the model are called on the page; None is what the data said
+    about : folder of the published data set the model was fitted to; lists can then be narrowed by what it says
     access_log : one JSON line for every request
     workers : processes that serve; more than one map the model file instead of reading it
     """
@@ -45,6 +46,7 @@ class Settings:
     allowed_hosts: tuple[str, ...] = ()
     user_name: str | None = None
     item_name: str | None = None
+    about: str | None = None
     access_log: bool = True
     workers: int = 1
 

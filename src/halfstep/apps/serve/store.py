@@ -64,12 +64,26 @@ class Served:
             paths += ["/map"] if self.ranking.has_factors else []
             paths += ["/explain"] if self.ranking.can_explain else []
             paths += ["/compare"] if self.ranking.has_factors and self.ranking.folds_items else []
-        paths += ["/predict"] if self.rating else []
+        if self.rating:
+            paths += ["/predict", "/table"] + ([] if self.ranking else ["/complete"])
+            paths += ["/rate_next"] if self.rating.taste else []
+            paths += ["/misfits"] if self.rating.folds else []
         paths += ["/fuse", "/table"] if self.fusion else []
         if self.instances:
-            paths += ["/instances", "/instance", "/classifiers", "/labels"]
+            paths += ["/instances", "/instance", "/classifiers", "/labels", "/curve"]
             paths += ["/suggestions"] if self.instances.can_label else []
         return paths
+
+    @property
+    def example(self) -> dict[str, Any] | None:
+        """A known user worth a first look."""
+        sides = self.ranking or self.rating
+        return sides.example if sides else None
+
+    @property
+    def languages(self) -> list[str]:
+        """Languages that names can come in, where there is more than one."""
+        return self.ranking.facets.languages if self.ranking else []
 
     @property
     def nouns(self) -> dict[str, str]:
@@ -96,7 +110,7 @@ class Served:
         return found
 
     def prepare(self) -> None:
-        for part in (self.ranking, self.instances):
+        for part in (self.ranking, self.rating, self.instances):
             if part is not None:
                 part.prepare()
 

@@ -11,12 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfstep.apps.serve.fusion import FusionAnswers
+from halfstep.apps.serve.given_ratings import judged
 from halfstep.apps.serve.instances import InstanceAnswers
 from halfstep.apps.serve.listed import DIGITS
 from halfstep.apps.serve.problems import FieldError
+from halfstep.apps.serve.rating import RatingAnswers
 from halfstep.data.columns import detect
 from halfstep.data.datasets._columns import Coded, is_missing, numbers_of
 from halfstep.data.datasets._delimited import Delimited
+from halfstep.data.datasets.ratings import Ratings
 
 FIELD = "body"
 USUAL = 0.95
@@ -30,6 +33,22 @@ def answer(fusion: FusionAnswers, instances: InstanceAnswers | None, data: bytes
     if instances is not None and roles == set(table):
         return labels_of(instances, table)
     return fuse_table(fusion, table)
+
+
+def rated(rating: RatingAnswers, data: bytes) -> dict[str, Any]:
+    """A table of ratings beside what is expected of them."""
+    table = read_table(data)
+    roles = {role: detect("weight" if role == "rating" else role, list(table)) for role in ("user", "item", "rating")}
+    lacking = [role for role, column in roles.items() if column is None]
+    if lacking:
+        raise FieldError(FIELD, f"no column looks like {' or '.join(lacking)}; it has {list(table)}")
+    users, items, values = (table[str(column)] for column in roles.values())
+    y = _numbers(values, str(roles["rating"]))
+    there = ~np.isnan(y)
+    if not there.any():
+        raise FieldError(FIELD, "there is no rating in it")
+    pairs = np.column_stack([side.expand() for side in (users, items)]).astype(object)
+    return judged(rating, Ratings(pairs[there], y[there]))
 
 
 def read_table(data: bytes) -> dict[str, Coded]:
@@ -62,9 +81,13 @@ def fuse_table(fusion: FusionAnswers, table: dict[str, Coded]) -> dict[str, Any]
     answer = fusion.answer(P)
     proba = np.asarray(answer["probabilities"])
     ids = list(range(1, len(proba) + 1)) if key is None else [_plain(v) for v in table[key].expand().tolist()]
-    found = answer | {"ids": ids, "novel": None, "judged": None}
+    found = answer | {"ids": ids, "novel": None, "chance": None, "judged": None}
     if hasattr(model, "novelty"):
-        found["novel"] = round(float(np.mean(np.asarray(model.novelty(P)) > USUAL)), DIGITS)
+        from scipy.stats import binom  # takes a second: when somebody asks
+
+        strange = np.asarray(model.novelty(P)) > USUAL
+        found["novel"] = round(float(strange.mean()), DIGITS)
+        found["chance"] = round(float(binom.sf(strange.sum() - 1, len(strange), 1 - USUAL)), DIGITS)
     if truth is not None:
         found["judged"] = _judged(table[truth], fusion.classes, proba, given)
     return found

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from halfstep.core.cells import Observations, Values
+from halfstep.data.columns import plural
 from halfstep.data.ids import encode
 from halfstep.data.plain_ids import objects
 from halfstep.errors import one_of
@@ -97,13 +98,18 @@ def mention(data: Interactions) -> None:
         "rows_without_weight": "{} rows without a finite weight left out",
         "rows_without_timestamp": "{} rows without a readable timestamp left out",
         "unknown_relation_types": "{} rows with an unknown relation type left out",
-        "users_without_label": "{} users have no title in the files and show their id",
-        "items_without_label": "{} items have no title in the files and show their id",
+        "users_without_label": _untitled(data.report.get("users_without_label", 0), data.nouns[0]),
+        "items_without_label": _untitled(data.report.get("items_without_label", 0), data.nouns[1]),
         "repeated_labels": "{} ids have more than one title in the files; the last is shown",
     }
     said = [text.format(f"{data.report[key]:,}") for key, text in texts.items() if data.report.get(key)]
     if said:
         warn(f"{data.name}: {'; '.join(said)}. See `report`.")
+
+
+def _untitled(count: int, noun: str) -> str:
+    one = f"{{}} {noun} has no title in the files and shows its id"
+    return one if count == 1 else f"{{}} {plural(noun)} have no title in the files and show their id"
 
 
 def warn(text: str) -> None:

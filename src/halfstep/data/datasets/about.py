@@ -6,7 +6,7 @@ Loaders fill it, `Interactions` keeps it, and features are made of it. Must not 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -30,23 +30,31 @@ class About:
 
     ids : (n,), each once. columns : name to n values, None where there is none; lists for groups within groups.
     text : the columns that are to be read word by word, those together that are read as one text.
+    called : what people call values of columns, such as codes of groups; values without an entry are their own names.
     """
 
     ids: NDArray[Any]
     columns: dict[str, NDArray[Any]]
     text: tuple[tuple[str, ...], ...] = ()
+    called: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, ids: Coded, columns: Mapping[str, Iterable[Any]], text: Sequence[Sequence[str]] = ()) -> Self:
+    def of(
+        cls,
+        ids: Coded,
+        columns: Mapping[str, Iterable[Any]],
+        text: Sequence[Sequence[str]] = (),
+        called: Mapping[str, str] | None = None,
+    ) -> Self:
         """From columns of a file. Rows without an id are left out; of an id that comes twice, the last row stays.
 
-        text : as in the class; columns that are not there are passed over.
+        text, called : as in the class; columns of text that are not there are passed over.
         """
         last = {code: row for row, code in enumerate(ids.codes.tolist()) if code >= 0}
         rows = np.fromiter(last.values(), np.int64, len(last))
         kept = {name: objects(list(values))[rows] for name, values in columns.items()}
         there = (tuple(name for name in together if name in kept) for together in text)
-        return cls(ids.values[np.fromiter(last, np.int64, len(last))], kept, tuple(filter(None, there)))
+        return cls(ids.values[np.fromiter(last, np.int64, len(last))], kept, tuple(filter(None, there)), called or {})
 
     def features(
         self, side: str, columns: Sequence[str] | None = None, text: TextColumnNames | None = None

@@ -116,14 +116,26 @@ def _checked_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
     return {kind: float(value) for kind, value in weights.items()}
 
 
-def _pick(archive: Archive, stem: str, language: str | None) -> str | None:
-    """The member `<stem>.csv` or `<stem>_<language>.csv`; None where there is neither."""
+def esco_languages(path: str | os.PathLike[str]) -> list[str]:
+    """Languages in which a folder has titles of occupations and of skills, such as ["de", "en"]."""
+    archive = Archive(path, "ESCO")
+    return sorted(set(_by_language(archive, "occupations")) & set(_by_language(archive, "skills")) - {""})
+
+
+def _by_language(archive: Archive, stem: str) -> dict[str, str]:
+    """Language, "" where the name has none, to the member `<stem>_<language>.csv`."""
     pattern = re.compile(stem + _LANGUAGE + r"\.csv", re.IGNORECASE)
     found: dict[str, str] = {}
     for member in archive.find(pattern.pattern):
         match = pattern.fullmatch(PurePosixPath(member).name)
         assert match is not None
         found.setdefault((match["language"] or "").lower(), member)
+    return found
+
+
+def _pick(archive: Archive, stem: str, language: str | None) -> str | None:
+    """The member `<stem>.csv` or `<stem>_<language>.csv`; None where there is neither."""
+    found = _by_language(archive, stem)
     if not found:
         return None
     wanted = [language.lower(), ""] if language else [*found] if len(found) == 1 else ["en", ""]

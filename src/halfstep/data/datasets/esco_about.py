@@ -17,6 +17,19 @@ from .about import About, levels, prefixes
 PLAIN = {"skillType": "type", "reuseLevel": "reuse"}
 TEXT = {"preferredLabel": "title", "altLabels": "altLabels", "description": "description"}
 OPTIONAL = (*PLAIN, *list(TEXT)[1:], "iscoGroup", "code")
+MAJOR = {
+    "0": "Armed forces occupations",
+    "1": "Managers",
+    "2": "Professionals",
+    "3": "Technicians and associate professionals",
+    "4": "Clerical support workers",
+    "5": "Service and sales workers",
+    "6": "Skilled agricultural, forestry and fishery workers",
+    "7": "Craft and related trades workers",
+    "8": "Plant and machine operators and assemblers",
+    "9": "Elementary occupations",
+}
+"""The major groups of ISCO-08."""
 _BETWEEN_LABELS = re.compile(r"\s*[\n|]\s*")
 
 
@@ -36,7 +49,21 @@ def esco_about(archive: Archive, file: TextColumns) -> About:
     columns |= {called: file[name].expand() for name, called in (PLAIN | TEXT).items() if name in file.columns}
     if "altLabels" in columns:
         columns["altLabels"] = [_labels(text.strip()) if text else [] for text in columns["altLabels"]]
-    return About.of(uris, columns, [("title", "altLabels"), ("description",)])
+    return About.of(uris, columns, [("title", "altLabels"), ("description",)], _titles_of_groups(archive, file))
+
+
+def _titles_of_groups(archive: Archive, file: TextColumns) -> dict[str, str]:
+    """What groups are called: by the files of groups where they are there, else the major groups of ISCO."""
+    by_code = "iscoGroup" in file.columns
+    named = dict(MAJOR) if by_code else {}
+    for name in archive.find(("ISCOGroups" if by_code else "skillGroups") + r"(_[a-z-]+)?\.csv")[:1]:
+        text = Delimited(archive.read(name), name, multiline=True)
+        key = "code" if by_code else "conceptUri"
+        if key in text.names and "preferredLabel" in text.names:
+            table = text.read({key: None, "preferredLabel": None})
+            rows = zip(table[key].expand(), table["preferredLabel"].expand(), strict=True)
+            named |= {code: title for code, title in rows if code and title}
+    return {code: f"{code} {title}" if by_code else title for code, title in named.items()}
 
 
 def _labels(text: str) -> list[str]:

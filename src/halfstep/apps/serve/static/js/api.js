@@ -2,6 +2,13 @@
 
 let key = sessionStorage.getItem("halfstep-key") ?? "";
 
+let language = "";
+
+/** Names in this language from now on; "" for those of the model. */
+export function setLanguage(value) {
+  language = value;
+}
+
 export class ApiError extends Error {
   constructor(status, body) {
     super(body?.error ?? `the server answered ${status}`);
@@ -17,7 +24,7 @@ export function setKey(value) {
 }
 
 async function call(path, options) {
-  const headers = { ...(options.headers ?? {}), ...(key ? { Authorization: `Bearer ${key}` } : {}) };
+  const headers = { ...(options.headers ?? {}), ...(key ? { Authorization: `Bearer ${key}` } : {}), "Accept-Language": language || "*" };
   const response = await fetch(path, { ...options, headers });
   const body = await response.json().catch(() => null);
   if (!response.ok) throw new ApiError(response.status, body);

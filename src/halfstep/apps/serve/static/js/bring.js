@@ -44,7 +44,7 @@ export function bringCard(model, takeLabels) {
     const body = rows.slice(0, SHOWN).map((row) => h("tr", {}, h("th", { scope: "row" }, String(row[0])), h("td", {}, String(row[1])), ...row.slice(2).map((p) => h("td", { class: "number" }, percent(p)))));
     announce(`${rows.length} instances fused`);
     return [
-      light(found.novel),
+      light(found.novel, found.chance),
       found.judged ? h("p", {}, `On ${found.judged.labelled} labelled rows: log loss ${found.judged.fused_log_loss.toFixed(3)}, that of the plain mean ${found.judged.mean_log_loss.toFixed(3)}.`) : null,
       h("h3", {}, `${rows.length} fused answers`, downloadButton("the fused answers", () => `fused ${file.replace(/\.\w+$/, "")}`, head, () => rows)),
       h("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Fused answers" }, h("table", {}, h("thead", {}, h("tr", {}, ...head.map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, ...body))),
@@ -52,10 +52,10 @@ export function bringCard(model, takeLabels) {
     ].filter(Boolean);
   }
 
-  /** Whether these rows look like those of the fit: one in twenty stands out by chance. */
-  function light(novel) {
+  /** Whether these rows look like those of the fit: one in twenty stands out by chance, of few rows easily more. */
+  function light(novel, chance) {
     if (novel === null) return null;
-    const [kind, words] = novel < 0.1 ? ["good", "These rows look like those of the fit"] : novel < 0.25 ? ["warm", "Some of these rows are unlike those of the fit"] : ["bad", "Many of these rows are unlike those of the fit; do not trust their answers blindly"];
+    const [kind, words] = chance > 0.01 ? ["good", "These rows look like those of the fit"] : novel < 0.25 ? ["warm", "Some of these rows are unlike those of the fit"] : ["bad", "Many of these rows are unlike those of the fit; do not trust their answers blindly"];
     return h("p", { class: `light ${kind}` }, h("i"), `${words}: ${percent(novel)} stand out, 5 % would by chance.`);
   }
 

@@ -28,10 +28,11 @@ export function comparison(names, add, onToggle) {
   }
 
   /** Show how `items` compare with a known one; what was shown before goes at once, so that nothing stale stays. */
-  async function show(entry, have, mine, focus = false) {
+  async function show(entry, { have, where, relation }, mine, focus = false) {
     open(entry);
     try {
-      const found = await post("/compare", { to: entry.id, items: have.map((other) => other.id), n: 200 });
+      const narrowed = { where: Object.keys(where).length ? where : undefined, relation: relation || undefined };
+      const found = await post("/compare", { to: entry.id, items: have.map((other) => other.id), n: 200, ...narrowed });
       if (to !== entry) return;
       body.replaceChildren(...drawn(found, mine));
     } catch (error) {

@@ -47,7 +47,7 @@ export function plural(noun) {
 
 /** "an item", "a skill". */
 export function a(noun) {
-  return `${/^[aeiou]/i.test(noun) ? "an" : "a"} ${noun}`;
+  return `${/^(?!us|uni|eu)[aeiou]/i.test(noun) ? "an" : "a"} ${noun}`;
 }
 
 export function capital(text) {

@@ -2,6 +2,7 @@
 
 import { get, latest, post } from "./api.js";
 import { bringCard } from "./bring.js";
+import { curveCard } from "./curve.js";
 import { announce, bar, h, percent } from "./dom.js";
 import { downloadButton } from "./download.js";
 import { redundancyCard } from "./redundancy.js";
@@ -157,6 +158,7 @@ export async function mount(main, model) {
 
   // ---------------------------------------------------------------- labels
 
+  const curve = model.answers.includes("/curve") ? curveCard() : null;
   const queue = h("ol", { class: "instances" });
   const pending = h("p", { class: "hint" });
   const refit = h("button", { type: "button", class: "primary", onclick: fit }, "Refit");
@@ -237,7 +239,8 @@ export async function mount(main, model) {
     const changes = await guarded(() => post("/labels", { labels: given }));
     if (!changes) return showPending();
     state.fresh.clear();
-    outcome.textContent = `Refitted with ${changes.labelled} labels in ${changes.sweeps} sweeps. ${changes.changed} answers changed.`;
+    curve?.stale();
+    outcome.textContent = `Refitted with ${changes.labelled} labels${changes.sweeps ? ` in ${changes.sweeps} sweeps` : ""}. ${changes.changed} answer${changes.changed === 1 ? "" : "s"} changed.`;
     await Promise.all([showList(), showQueue(), state.chosen !== null ? choose(state.chosen, false) : null]);
   }
 
@@ -259,5 +262,7 @@ export async function mount(main, model) {
     h("div", { class: "grid ensemble" }, h("div", { class: "stack" }, ...(labels ? [next] : []), bringCard(model, takeLabels)), list, h("div", { class: "stack aside" }, detail)),
   );
   await Promise.all([showList(), showQueue()]);
-  main.querySelector(".aside").append(await redundancyCard());
+  const aside = main.querySelector(".aside");
+  if (curve) aside.append(curve.element);
+  aside.append(await redundancyCard());
 }

@@ -10,8 +10,9 @@ const SHOWN = 6; // items that stand in the open; more are folded away
  * @param {object} model what the server says of itself
  * @param {object} state have, user, n, diversity; changed by the sliders
  * @param {object} act jump(entry), add(entry), remove(entry), clear(), later()
+ * @param {?HTMLElement} narrow what lists are narrowed by
  */
-export function givenCard(model, state, act) {
+export function givenCard(model, state, act, narrow) {
   const { user, item } = model.names;
   const folds = model.fold_in === "items";
   const has = (entry) => !state.example && state.have.some((other) => other.id === entry.id);
@@ -40,13 +41,16 @@ export function givenCard(model, state, act) {
     n: slider("n", `How many ${plural(item)}`, 1, Math.min(50, model.limits.max_n, model.sizes.items), 1, String),
     diversity: slider("diversity", "Diversity", 0, 1, 0.05, (value) => value.toFixed(2), "0 ranks by score alone; higher values avoid look-alikes."),
   };
+  // On a phone the answer comes first: what shapes it is folded.
+  const settings = h("details", { class: "narrow", open: matchMedia("(min-width: 760px)").matches }, h("summary", {}, "How the list is made"), ...Object.values(sliders).map((each) => each.element));
   const element = h(
     "section",
     { class: "card", "aria-labelledby": "given-title" },
     h("h2", { id: "given-title" }, "You", h("button", { type: "button", class: "quiet", onclick: act.clear }, "Clear")),
     from.element,
     ...(folds ? [wanted.element, first, folded, offers, h("br")] : []),
-    ...Object.values(sliders).map((each) => each.element),
+    settings,
+    narrow,
   );
 
   function slider(name, label, min, max, step, text, hint) {
@@ -80,11 +84,12 @@ export function givenCard(model, state, act) {
     },
     /** Chips for what somebody has; a long profile is folded behind its number. */
     draw() {
-      const [open, hidden] = state.have.length > SHOWN + 2 ? [state.have.slice(-SHOWN), state.have.slice(0, -SHOWN)] : [state.have, []];
+      const shown = state.user ? 0 : SHOWN; // what a known one has is theirs; what was chosen here stands in the open
+      const [open, hidden] = state.have.length > shown + 2 ? [state.have.slice(state.have.length - shown), state.have.slice(0, state.have.length - shown)] : [state.have, []];
       first.replaceChildren(...open.map(chip));
       others.replaceChildren(...hidden.map(chip));
       folded.hidden = !hidden.length;
-      said.textContent = `${hidden.length} more ${plural(item)}`;
+      said.textContent = state.user ? `${hidden.length} ${plural(item)} of ${state.user.label}` : `${hidden.length} more ${plural(item)}`;
       offers.hidden = state.have.length > 0;
     },
     restore(kept) {

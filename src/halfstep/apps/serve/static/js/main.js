@@ -40,7 +40,8 @@ async function start(refused = askForKey) {
     const model = await get("/model");
     document.getElementById("model-line").textContent = describe(model);
     const views = { "/profile": "./recommender.js", "/predict": "./rating.js", "/instances": "./ensemble.js", "/fuse": "./fuse.js" };
-    const { mount } = await import(views[Object.keys(views).find((path) => model.answers.includes(path))]);
+    const lists = model.fold_in !== "items" && model.answers.includes("/predict"); // lists of ratings, not of scores
+    const { mount } = await import(lists ? views["/predict"] : views[Object.keys(views).find((path) => model.answers.includes(path))]);
     await mount(main, model);
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) return refused(error.message);

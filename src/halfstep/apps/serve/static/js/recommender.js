@@ -1,11 +1,12 @@
 // The view of a recommender: who you are, what fits and why, where you stand, who is like you and what they have.
 
-import { get, latest, post } from "./api.js";
+import { get, latest, post, setLanguage } from "./api.js";
 import { comparison } from "./compare.js";
 import { a, announce, bar, capital, debounced, h, named, percent, plural } from "./dom.js";
 import { downloadButton } from "./download.js";
 import { givenCard } from "./given.js";
 import { latentMap } from "./map.js";
+import { narrowCard } from "./narrow.js";
 
 export async function mount(main, model) {
   const { user, item } = model.names;
@@ -13,16 +14,19 @@ export async function mount(main, model) {
   const explains = model.answers.includes("/explain");
   const compares = model.answers.includes("/compare");
   const maps = model.answers.includes("/map"); // what has no factors has no map, and compares no users
-  const state = { have: [], user: null, n: 10, diversity: 0, example: false };
+  const state = { have: [], user: null, n: 10, diversity: 0, example: false, where: {}, near: {}, relation: "", language: "" };
   const newest = latest();
+  const newestPlace = latest();
   const later = debounced(refresh, 90);
-  const given = givenCard(model, state, { jump, add, remove, clear, later });
+  const narrow = narrowCard(model, state, { narrowed: later, related, spoken });
+  const given = givenCard(model, state, { jump, add, remove, clear, later }, narrow?.element ?? null);
 
   // ---------------------------------------------------------------- what the model answers
 
   let ranked = [];
   const heading = h("span", {}, `Recommended ${plural(item)}`);
   const save = downloadButton("the recommendations", () => `${plural(item)} for ${whose()}`, ["rank", item, "id", "score"], () => ranked.map((entry, k) => [k + 1, entry.label, entry.id, entry.score]));
+  save.hidden = true; // until there is something to save
   const title = h("h2", { id: "best-title" }, heading, save);
   const list = h("ol", { class: "ranking" });
   const note = h("div", { class: "empty" });
@@ -37,13 +41,13 @@ export async function mount(main, model) {
       .map(([kind, text]) => h("span", { class: kind }, h("i"), text)),
   );
   const caption = h("p", { class: "hint" });
-  const place = h("section", { class: "card", "aria-labelledby": "map-title" }, h("h2", { id: "map-title" }, `Map of ${plural(item)}`), map.element, legend, caption);
+  const atlas = h("section", { class: "card", "aria-labelledby": "map-title" }, h("h2", { id: "map-title" }, `Map of ${plural(item)}`), map.element, legend, caption);
   const people = h("ol", { class: "neighbours" });
   const near = h("section", { class: "card", "aria-labelledby": "near-title" }, h("h2", { id: "near-title" }, `Similar ${plural(user)}`), people);
   near.hidden = true;
   main.replaceChildren(
     h("div", { class: "intro" }, h("h1", {}, `${capital(item)} explorer`), h("p", { class: "hint" }, folds ? `Search ${a(user)}, or say which ${plural(item)} you have; see what goes with them, and why.` : `Choose ${a(user)}; see what fits.`)),
-    h("div", { class: "grid" }, given.element, h("div", { class: "stack" }, best, beside.element), ...(maps ? [h("div", { class: "stack aside" }, place, near)] : [])),
+    h("div", { class: "grid" }, given.element, h("div", { class: "stack" }, best, beside.element), ...(maps ? [h("div", { class: "stack aside" }, atlas, near)] : [])),
   );
 
   // ---------------------------------------------------------------- changes
@@ -77,11 +81,31 @@ export async function mount(main, model) {
   /** Take over everything a known user has. */
   async function jump(entry, example = false) {
     try {
-      const found = await get("/profile", { user: entry.id });
+      const found = await get("/profile", { user: entry.id, relation: state.relation || null });
       const have = folds ? found.items.map(({ id, label }) => ({ id, label })) : [];
       await change({ user: found.user, have, example });
       announce(`${found.user.label}: ${found.items.length} ${plural(item)}`);
       if (!example) main.scrollIntoView({ block: "start" });
+    } catch (error) {
+      fail(error);
+    }
+  }
+
+  /** Another kind of relation counts: what a known user has is another list. */
+  function related() {
+    return state.user ? jump(state.user, state.example) : later();
+  }
+
+  /** Everything that is shown, called by its name in the language that was chosen. */
+  async function spoken() {
+    setLanguage(state.language);
+    try {
+      if (maps) {
+        const told = await post("/map", { show: state.have.map((entry) => entry.id), users: state.user ? [state.user.id] : [] });
+        Object.assign(state, { have: told.items.map(({ id, label }) => ({ id, label })), user: state.user && told.users[0] });
+      }
+      await refresh();
+      if (maps) await layOut();
     } catch (error) {
       fail(error);
     }
@@ -96,51 +120,55 @@ export async function mount(main, model) {
   }
 
   /** Ids that are addresses are long; their names restore a view as well. */
-  const brief = (entry) => (/:\/\//.test(entry.id) ? entry.label : entry.id);
+  const brief = (entry) => (/:\/\//.test(entry.id) && !state.language ? entry.label : entry.id);
 
   function remember() {
     const to = beside.entry();
-    const kept = { n: state.n, diversity: state.diversity, ...(state.user ? { user: brief(state.user) } : { have: state.have.map(brief) }), ...(to ? { to: brief(to) } : {}) };
+    const kept = { n: state.n, diversity: state.diversity, ...(state.user ? { user: brief(state.user) } : { have: state.have.map(brief) }), ...(to ? { to: brief(to) } : {}), ...narrow?.kept() };
     history.replaceState(null, "", state.example ? "#" : `#${encodeURIComponent(JSON.stringify(kept))}`);
   }
 
   async function refresh() {
     remember();
     given.draw();
+    newestPlace(() => null); // marks of what was asked before come too late
     if (!(folds ? state.have.length : state.user)) return showNothing();
     best.classList.add("busy");
     try {
       const answers = await newest(folds ? askForItems : askForUser);
-      if (answers) show(...answers);
+      if (!answers) return;
+      show(...answers); // the list does not wait for the map
+      if (beside.entry() && state.have.length) beside.show(beside.entry(), state, whose());
+      if (maps) await place(...answers);
     } catch (error) {
       fail(error);
+      beside.hide(); // nothing stale stays under an error
     }
-    if (beside.entry() && state.have.length) beside.show(beside.entry(), state.have, whose());
   }
 
   async function askForItems(signal) {
     const items = state.have.map((entry) => entry.id);
-    const about = { items, n: state.n, diversity: state.diversity, why: explains ? 3 : 0 };
+    const about = { items, n: state.n, diversity: state.diversity, why: explains ? 3 : 0, where: asked(state.where) };
     const [found, alike] = await Promise.all([
       post("/recommend_for", about, signal),
-      maps ? post("/similar", { of: "users", items, n: 7 }, signal) : { results: [] },
+      maps ? post("/similar", { of: "users", items, n: 7, where: asked(state.near) }, signal) : { results: [] },
     ]);
-    if (!maps) return [found.items, [], NOWHERE];
-    const show = found.items.map((entry) => entry.id);
-    const others = alike.results.filter((entry) => entry.id !== state.user?.id).slice(0, 6);
-    return [found.items, others, await post("/map", { items, show: [...show, ...items], users: others.map((entry) => entry.id) }, signal)];
+    return [found.items, alike.results.filter((entry) => entry.id !== state.user?.id).slice(0, 6)];
   }
 
   async function askForUser(signal) {
     const { id } = state.user;
     const [found, alike] = await Promise.all([
-      get("/recommend", { user: id, n: state.n, diversity: state.diversity }, signal),
-      maps ? get("/similar", { user: id, n: 6 }, signal) : { results: [] },
+      recommended(id, signal),
+      maps ? post("/similar", { of: "users", user: id, n: 6, where: asked(state.near) }, signal) : { results: [] },
     ]);
-    if (!maps) return [found.items, [], NOWHERE];
-    const show = found.items.map((entry) => entry.id);
-    const users = alike.results.map((entry) => entry.id);
-    return [found.items, alike.results, await post("/map", { show, users }, signal)];
+    return [found.items, alike.results];
+  }
+
+  async function recommended(id, signal) {
+    const { n, diversity } = state;
+    if (!asked(state.where)) return get("/recommend", { user: id, n, diversity }, signal);
+    return (await post("/recommend", { users: [id], n, diversity, where: state.where }, signal)).results[0];
   }
 
   // ---------------------------------------------------------------- drawing
@@ -155,24 +183,33 @@ export async function mount(main, model) {
     map.mark({ have: [], best: [], near: [], you: null }, `Map of ${plural(item)}; nothing chosen yet`);
   }
 
-  function show(found, alike, located) {
+  function show(found, alike) {
     ranked = found;
     best.classList.remove("busy");
     save.hidden = !ranked.length;
-    const hints = [state.example ? `An example. Search ${a(user)} of your own, or clear it.` : null, ranked.length ? null : `There is no other ${item} left to recommend.`];
+    const hints = [state.example ? `An example. Search ${a(user)} of your own, or clear it.` : null, ranked.length ? null : asked(state.where) ? `No other ${item} is of that kind.` : `There is no other ${item} left to recommend.`];
     note.replaceChildren(...hints.filter(Boolean).map((text) => h("p", { class: "hint" }, text)));
     heading.textContent = state.user ? `For ${state.user.label}` : `Recommended ${plural(item)}`;
     const top = Math.max(...ranked.map((entry) => entry.score), 1e-9);
     list.replaceChildren(...ranked.map((entry, k) => row(entry, k + 1, top)));
     near.hidden = !alike.length;
     people.replaceChildren(...alike.map(neighbour));
+    announce(`${ranked.length} recommendations, first ${ranked[0]?.label ?? "none"}`);
+  }
+
+  /** Mark on the map what was answered. */
+  async function place(found, alike) {
+    const items = state.have.map((entry) => entry.id);
+    const show = found.map((entry) => entry.id);
+    const about = folds ? { items, show: [...show, ...items] } : { show };
+    const located = await newestPlace((signal) => post("/map", { ...about, users: alike.map((entry) => entry.id) }, signal));
+    if (!located) return;
     const mine = new Set(state.have.map((entry) => entry.id));
     const users = located.users.map((point) => ({ ...point, of: "users" }));
     const you = located.position && { x: located.position[0], y: located.position[1], label: "you" };
     const marks = { have: located.items.filter((p) => mine.has(p.id)), best: located.items.filter((p) => !mine.has(p.id)), near: users.slice(0, 3), you };
     const said = ranked.slice(0, 3).map((entry) => entry.label).join(", ");
     map.mark(marks, `Map of ${plural(item)}; nearest recommendations: ${said}`);
-    announce(`${ranked.length} recommendations, first ${ranked[0]?.label ?? "none"}`);
   }
 
   function row(entry, rank, top) {
@@ -219,19 +256,26 @@ export async function mount(main, model) {
   }
 
   async function compare(entry) {
-    await beside.show(entry, state.have, whose(), true);
+    await beside.show(entry, state, whose(), true);
     remember();
   }
 
   // ---------------------------------------------------------------- the start
 
-  const nothing = { points: [], groups: [], total: 0 };
-  const [points, popular] = await Promise.all([maps ? get("/map", { n: 1500 }) : nothing, folds ? get("/complete", { q: "", n: 6 }) : { results: [] }]);
-  if (maps) map.setPoints(points.points, points.groups, `Map of ${plural(item)}`);
-  const shown = points.points.length < points.total ? `The ${points.points.length.toLocaleString("en")} most frequent of ${points.total.toLocaleString("en")} ${plural(item)}. ` : "";
-  caption.textContent = `${shown}Near means alike.`;
+  const [popular] = await Promise.all([folds ? get("/complete", { q: "", n: 6 }) : { results: [] }, maps ? layOut() : null]);
   given.offer(popular.results);
   await restore();
+
+  /** The map; a plain one is taken anew until the better one is laid out on the server. */
+  async function layOut(again = false) {
+    const points = await get("/map", { n: 1500 });
+    if (points.method === "PCA") setTimeout(() => layOut(true).catch(() => {}), 5000);
+    if (again && points.method === "PCA") return;
+    map.setPoints(points.points, points.groups, `Map of ${plural(item)}`);
+    const shown = points.points.length < points.total ? `The ${points.points.length.toLocaleString("en")} most frequent of ${points.total.toLocaleString("en")} ${plural(item)}. ` : "";
+    caption.textContent = `${shown}Near means alike.`;
+    if (again) await refresh();
+  }
 
   /** Items that an address names, by id or label; one that is unknown throws. */
   async function known(given) {
@@ -252,6 +296,8 @@ export async function mount(main, model) {
     try {
       kept = JSON.parse(decodeURIComponent(location.hash.slice(1)) || "null") ?? { example: true };
       given.restore(kept);
+      narrow?.restore(kept);
+      setLanguage(state.language);
       if (kept.to !== undefined && compares) beside.open((await get("/profile", { user: kept.to })).user);
       if (folds && kept.have?.length) state.have = await known(kept.have);
     } catch {
@@ -265,7 +311,8 @@ export async function mount(main, model) {
   }
 }
 
-const NOWHERE = { items: [], users: [], position: null };
+/** What is asked of a list; nothing where nothing is. */
+const asked = (where) => (Object.keys(where).length ? where : undefined);
 
 function signed(value) {
   return `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;

@@ -11,14 +11,15 @@ export async function redundancyCard() {
   const most = pairs(names, similarity).slice(0, 3);
   const said = most.map(([one, other, value]) => `${one} and ${other} ${value.toFixed(2)}`).join("; ");
   const grid = h("div", { class: "heat", role: "img", "aria-label": `Likeness of ${names.length} classifiers. Largest: ${said}` });
-  grid.style.gridTemplateColumns = `repeat(${names.length}, 1fr)`;
-  similarity.forEach((row, i) =>
+  grid.style.gridTemplateColumns = `minmax(0, max-content) repeat(${names.length}, minmax(0, 1fr))`;
+  similarity.forEach((row, i) => {
+    grid.append(h("span", { title: names[i] }, names[i]));
     row.forEach((value, j) => {
       const cell = h("i", { title: `${names[i]} and ${names[j]}: ${value.toFixed(2)}` });
       cell.style.opacity = String(i === j ? 1 : 0.06 + 0.94 * Math.max(0, (value - low) / (high - low || 1)));
       grid.append(cell);
-    }),
-  );
+    });
+  });
   card.append(grid, h("p", { class: "hint" }, `Alike ones stand side by side. Most alike: ${said || "none"}. They bring little news beyond each other.`));
   if (weights) {
     const largest = Math.max(...weights.map(Math.abs), 1e-9);
