@@ -23,6 +23,8 @@ class Method(enum.Enum):
 
     draw = 5
 
+    auto = 6
+
 class LossKind(enum.Enum):
     """What the core knows of a loss."""
 

@@ -56,6 +56,8 @@ class CombinedSession:
     """Proposes where classifiers and aggregator go next; None leaves them where a sweep put them."""
     lowest: float = np.inf
     """The objective after the last sweep, where sweeps are extrapolated."""
+    reached: float | None = None
+    """None: the loop leaves its sweeps alone."""
     _settled: Floats = field(init=False)
 
     def __post_init__(self) -> None:
@@ -79,8 +81,6 @@ class CombinedSession:
 
     def widen(self) -> bool:
         return False
-
-    reached: ClassVar[None] = None
 
     def leap(self, side: int) -> bool:
         return False  # classifiers are extrapolated within their half-step
