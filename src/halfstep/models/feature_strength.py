@@ -34,11 +34,11 @@ OF_RATINGS = 0.01
 """Strength for each row of a side, of ratings: features speak of biases first. docs/features.md has figures."""
 SWEEPS = 3
 """Of the model without features, before its rows are looked at."""
-COLUMNS = 128
+COLUMNS = 64
 """Of that model, at most: how much features say of a row shows in few columns as well as in many."""
 WORSE = 2
 """So many strengths in a row that rank no better than the best one end the search."""
-_LEARN, _JUDGE, _LEAST, _DEPTH, _STEPS = 20_000, 2000, 20, 20, 8
+_LEARN, _JUDGE, _LEAST, _DEPTH, _STEPS = 20_000, 2000, 20, 20, 4
 
 
 def both_strengths(given: Any) -> tuple[float, float]:

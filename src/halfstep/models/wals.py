@@ -226,7 +226,7 @@ class WALS(ImplicitModel):
                 break
         assert best is not None
         outcome, session = best
-        known = known_of(features, session.problem, dtype)
+        known = known_of(features, session, dtype)
         self.fitted_ = ImplicitFit(engine.keep(given, session), outcome, chosen, known=known)
         return self
 
