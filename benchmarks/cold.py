@@ -1,12 +1,13 @@
-"""Cold start: `python benchmarks/cold.py [rankings | warm | ratings | speed] [--data NAME ...] [--models NAME ...] [--seeds N]`.
+"""Cold start: `python benchmarks/cold.py [rankings | warm | ratings | speed] [--data NAME ...] [--models NAME ...]`.
 
 rankings : NDCG@20 of occupations, skills and films of which nothing but features is known: baselines, cmfrec, WALS.
 warm : NDCG@20 of five cells held out of each longer row, WALS untouched, with features and without.
 ratings : RMSE of the ratings of films held out whole, one row for each model and the difference to damped biases.
 speed : processor seconds of WALS on ESCO with the words of all skills, beside a fit without; one thread.
 
-Every model of rankings is tuned with the same budget, BUDGET settings, on rows held out of the training rows in the same way; the
-best is fitted again on all of these and judged on rows that chose nothing. Seconds are those of that last fit and rank.
+Every model of rankings is tuned with the same budget, BUDGET settings, on rows held out of the training rows in the
+same way; the best is fitted again on all of these and judged on rows that chose nothing. Seconds are those of that last
+fit and rank.
 """
 
 from __future__ import annotations

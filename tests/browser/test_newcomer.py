@@ -15,7 +15,8 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def jobs(serve: Callable[..., str]) -> str:
-    pairs = [(f"job {k}", item) for k in range(12) for item in (("ovens", "dough", "menus"), ("loans", "letters"))[k % 2]]
+    theirs = ("ovens", "dough", "menus"), ("loans", "letters")
+    pairs = [(f"job {k}", item) for k in range(12) for item in theirs[k % 2]]
     about = pd.DataFrame({"user": [f"job {k}" for k in range(12)], "sector": ["food", "office"] * 6})
     model = WALS(rank=3, random_state=0, feature_reg=0.1)
     return serve(model.fit(pd.DataFrame(pairs, columns=["user", "item"]), user_features=about))

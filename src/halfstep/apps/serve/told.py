@@ -24,7 +24,10 @@ class FeatureNames:
         kept = [place for place, entry in enumerate(said) if entry is not None]
         self.entries = [entry for entry in said if entry is not None]
         self.names = NamesAsked(
-            Index([features.names[place] for place in kept], "feature"), None, counts[kept].astype(np.float64), "feature"
+            Index([features.names[place] for place in kept], "feature"),
+            None,
+            counts[kept].astype(np.float64),
+            "feature",
         )
 
     def __len__(self) -> int:
