@@ -168,10 +168,27 @@ def test_weights_held_very_strongly_give_the_plain_model():
     np.testing.assert_allclose(held.factors[0] @ held.factors[1].T, plain.factors[0] @ plain.factors[1].T, atol=1e-6)
 
 
-def test_rows_held_very_strongly_are_what_their_features_say():
-    at = session(0.1, "exact", strength=1e-9, lam=1e6, features_of=(0,))
-    alternate(at, order=(1, 0), max_iter=3, tol=0)
-    np.testing.assert_allclose(at.factors[0], at.problem.sides[0].features.means, atol=1e-5)
+@pytest.mark.parametrize("lam", [10.0, 40.0])
+def test_rows_held_very_strongly_are_those_of_the_model_of_features_alone(lam):
+    """Given the other side, the best W of u_i = W'f_i is one dense system; rows come as near to it as 1 / lam."""
+    at, eta, w0 = session(0.1, "exact", features_of=()), 0.5, 0.1
+    F = features(30, 7)
+    strength = eta / (lam * float(np.mean(F.multiply(F).sum(axis=1))))
+    side = Side(np.full(30, lam)).expecting(F, strength, share=1.0)
+    V = np.random.default_rng(8).normal(size=(24, 4)) * 0.5
+    start = [at.factors[0].copy(), V]
+    held = LocalEngine(1).open(replace(at.problem, sides=(side, at.problem.sides[1])), start, Solver("cholesky"))
+    for _ in range(20 * int(lam)):
+        held.half_step(0)
+    Y, dense = at.problem.observations.to_csr().toarray(), F.toarray()
+    weight = np.where(Y > 0, 1.0, w0)
+    designs = np.einsum("ia,jb->ijab", dense, held.factors[1]).reshape(-1, 28)
+    system = designs.T @ (weight.reshape(-1, 1) * designs) + eta * np.eye(28)
+    W = np.linalg.solve(system, designs.T @ (weight * (Y > 0)).ravel()).reshape(7, 4)
+    found = held.factors[0]
+    assert np.linalg.norm(dense @ W) > 1  # rows are somewhere
+    assert np.linalg.norm(found - dense @ W) < 4 / lam * np.linalg.norm(dense @ W)
+    np.testing.assert_allclose(dense @ held.problem.sides[0].features.weights, dense @ W, atol=2 / lam)
 
 
 def test_a_row_without_cells_is_what_its_features_say():

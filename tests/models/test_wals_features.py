@@ -180,6 +180,18 @@ def test_rows_without_features_are_expected_where_rows_are_on_average(frames):
     assert_allclose(model.transform(sp.csr_array((1, 45))), known.weights[-1:] / 2)
 
 
+def test_a_fit_of_one_sweep_knows_what_features_of_items_weigh(frames):
+    """It raised: items, where they are more than users, are zero when their weights are due."""
+    X, _, items, _ = frames
+    X = X[X.user.isin([f"u{k}" for k in range(20)])]
+    short = small(rank=5, max_iter=1).fit(X, item_features=items)
+    known = short.fitted_.known[1]
+    F = with_constant(known.features.matrix).toarray()
+    lam = short.reg_ * (np.bincount(X.item.map(list(short.item_ids_).index)) + short.background_ * 20)
+    W = np.linalg.solve((F.T * lam) @ F + 2 * known.eta * np.eye(F.shape[1]), (F.T * lam) @ short.item_factors_)
+    assert_allclose(known.weights, W, rtol=1e-6, atol=1e-9)
+
+
 def test_validation_keeps_the_best_sweep_with_features(frames):
     X, U, items, _ = frames
     model = WALS(rank=5, random_state=0, max_iter=30, tol=0)

@@ -67,7 +67,7 @@ class Regression:
         """W, (p, f)."""
         return self.solved if self.solved is None or self.turn is None else self.solved @ self.turn
 
-    @property
+    @cached_property
     @one_blas_thread
     def means(self) -> Array | None:
         """Where rows are held by their whole penalty, F W / 2 (or another share of it), (n, f)."""

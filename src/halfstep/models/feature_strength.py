@@ -34,7 +34,11 @@ OF_RATINGS = 0.01
 """Strength for each row of a side, of ratings: features speak of biases first. docs/features.md has figures."""
 SWEEPS = 3
 """Of the model without features, before its rows are looked at."""
-_LEARN, _JUDGE, _LEAST, _DEPTH, _STEPS = 20_000, 2000, 20, 20, 8
+COLUMNS = 64
+"""Of that model, at most: how much features say of a row shows in few columns as well as in many."""
+WORSE = 2
+"""So many strengths in a row that rank no better than the best one end the search."""
+_LEARN, _JUDGE, _LEAST, _DEPTH, _STEPS = 20_000, 2000, 20, 20, 4
 
 
 def both_strengths(given: Any) -> tuple[float, float]:
@@ -79,7 +83,7 @@ def best_strength(
     F, part, relevant = with_constant(features.matrix), side.take(learned), sp.csr_array(cells[judged])
     who = np.flatnonzero(np.diff(sp.csc_array(relevant).indptr))
     who = np.sort(chance.permutation(who)[:_JUDGE])
-    known, values = None, []
+    known, values, best = None, [], 0
     for strength in GRID:
         held = part.expecting(sp.csr_array(F[learned]), strength).features
         assert held is not None
@@ -92,7 +96,10 @@ def best_strength(
             if for_own
             else _worth(other[who], rows, sp.csr_array(relevant[:, who].T), n_threads)
         )
-    return GRID[int(np.argmax(np.round(values, 4)))]
+        best = int(np.argmax(np.round(values, 4)))
+        if len(values) - 1 - best >= WORSE:
+            break
+    return GRID[best]
 
 
 def _worth(left: Array, right: Array, relevant: sp.csr_array, n_threads: int) -> float:

@@ -22,6 +22,7 @@ from halfstep.data.ids import Index
 from halfstep.data.sweeps import digest_of
 from halfstep.data.table import CellsHere
 from halfstep.data.tensors import OFFSETS, PLACES, Tensor
+from halfstep.engine.local import thread_count
 from halfstep.models.answers import Parts
 
 Array = NDArray[Any]
@@ -62,12 +63,19 @@ class WeighedFeatures:
     share: float = HALF
 
     @classmethod
-    def of(cls, features: Features | None, side: Side, dtype: Any) -> Self | None:
-        """What a fit learned; None where nothing is known of the side."""
+    def of(cls, features: Features | None, side: Side, rows: Array, dtype: Any) -> Self | None:
+        """What a fit learned; None where nothing is known of the side.
+
+        rows : of the side. In the only sweep of a short fit they were still zero when weights were due; these are
+            solved now, which the objective of that sweep does not know.
+        """
         if features is None or side.features is None:
             return None
         weights = side.features.weights
-        assert weights is not None, "a fit has solved them"
+        if weights is None:
+            start, stop = side.columns(rows.shape[1])
+            weights = side.features.learned(np.ascontiguousarray(rows[:, start:stop]), thread_count(None)).weights
+        assert weights is not None
         return cls(features, np.ascontiguousarray(weights, dtype), side.features.eta, side.features.share)
 
     def expected(self, features: Features) -> Array:
@@ -203,9 +211,12 @@ def with_items(
     return grown, replace(known, features=features)
 
 
-def known_of(features: Sequence[Features | None], problem: Problem, dtype: Any) -> Sides:
-    """What a fit learned of both sides."""
-    users, items = (WeighedFeatures.of(given, side, dtype) for given, side in zip(features, problem.sides, strict=True))
+def known_of(features: Sequence[Features | None], session: Any, dtype: Any) -> Sides:
+    """What a fit learned of both sides, from where its loop has ended."""
+    if all(given is None for given in features):
+        return NOTHING
+    both = zip(features, session.problem.sides, session.factors, strict=True)
+    users, items = (WeighedFeatures.of(given, side, rows, dtype) for given, side, rows in both)
     return users, items
 
 

@@ -235,7 +235,7 @@ class PLQMF(RatingModel):
                 best = outcome, session
         assert best is not None
         outcome, session = best
-        known, loss = known_of(features, session.problem, dtype), session.problem.loss
+        known, loss = known_of(features, session, dtype), session.problem.loss
         return RatingFit(engine.keep(given, session), outcome, columns, penalty, loss, given.classes, known=known)
 
     def _learned(self, given: Any, loss: losses.Loss, seed: int) -> tuple[RatingPenalty, float, losses.Loss]:

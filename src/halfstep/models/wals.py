@@ -22,7 +22,7 @@ from halfstep.engine import LocalEngine, Outcome, Solver
 from halfstep.engine.protocol import Engine
 from halfstep.errors import check_number, one_of
 from halfstep.models.answers import Explanation, Ranking
-from halfstep.models.feature_strength import both_strengths, learned_strengths
+from halfstep.models.feature_strength import COLUMNS, both_strengths, learned_strengths
 from halfstep.models.implicit_answers import ImplicitModel
 from halfstep.models.known import SIDES, digest_of_features, from_file, grown_known, held, known_of, read_both
 from halfstep.models.memory import estimate_memory
@@ -226,7 +226,7 @@ class WALS(ImplicitModel):
                 break
         assert best is not None
         outcome, session = best
-        known = known_of(features, session.problem, dtype)
+        known = known_of(features, session, dtype)
         self.fitted_ = ImplicitFit(engine.keep(given, session), outcome, chosen, known=known)
         return self
 
@@ -313,7 +313,7 @@ class WALS(ImplicitModel):
         if self.feature_reg is not None:
             return both_strengths(self.feature_reg)
         plain = chosen.problem(given.cells, self._loss(), counts)
-        (start, order), *_ = engine.starts(given.cells, chosen.rank, "scaled", [0], self._number())
+        (start, order), *_ = engine.starts(given.cells, min(chosen.rank, COLUMNS), "scaled", [0], self._number())
         return learned_strengths(engine, plain, start, order, features)
 
     def _starts(self, engine: Engine, given: Any, rank: int) -> Iterator[tuple[Any, tuple[int, int]]]:

@@ -4,12 +4,13 @@ import pandas as pd
 import pytest
 from fastapi.testclient import TestClient
 
-from halfstep import WALS
+from halfstep import WALS, Features
 from halfstep.apps.serve import create_app
+from halfstep.apps.serve.told import FeatureNames
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory):
+def served(tmp_path_factory):
     pairs = [(f"u{k}", item) for k in range(12) for item in (("a", "b", "c"), ("x", "y"))[k % 2]]
     about = pd.DataFrame({"user": [f"u{k}" for k in range(12)], "group": ["left", "right"] * 6, "size": range(12)})
     model = WALS(rank=3, random_state=0, feature_reg=0.1)
@@ -17,7 +18,12 @@ def asked(tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "features.safetensors"
     model.save(path)
     with TestClient(create_app(path), raise_server_exceptions=False) as client:
-        yield lambda **body: client.post("/recommend_for", json=body)
+        yield client
+
+
+@pytest.fixture(scope="module")
+def asked(served):
+    return lambda **body: served.post("/recommend_for", json=body)
 
 
 def test_features_alone_make_a_list_with_reasons(asked):
@@ -52,3 +58,31 @@ def test_a_model_without_features_says_so(client):
     answer = client.post("/recommend_for", json={"features": {"group": "left"}})
     assert answer.status_code == 422
     assert "fitted without features" in answer.text
+
+
+def test_features_are_completed_by_name_with_what_a_request_says(served, asked):
+    assert "/features" in served.get("/model").json()["answers"]
+    found = served.get("/features", params={"q": "ri"}).json()["results"]
+    assert [entry["label"] for entry in found] == ["group=right"]  # size is a number, which no name says
+    best = asked(features={found[0]["column"]: found[0]["value"]}, n=2).json()["items"]
+    assert {item["id"] for item in best} == {"x", "y"}
+    assert len(served.get("/features", params={"n": 1}).json()["results"]) == 1
+
+
+def test_a_model_without_features_completes_none(client):
+    assert "/features" not in client.get("/model").json()["answers"]
+    assert client.get("/features").status_code == 404
+
+
+def test_names_of_each_kind_say_what_makes_them_one():
+    table = pd.DataFrame({"id": ["a", "b"], "tags": [["u", "v"], ["u"]], "title": ["one two", "two one"]})
+    features = Features.of(table.assign(hot=[True, False], size=[1.0, 2.0]), text=["title"])
+    said = {(entry["column"], entry["kind"], entry["value"]) for entry in FeatureNames(features).complete("", 20)}
+    assert said == {
+        ("tags", "lists", "u"),
+        ("tags", "lists", "v"),
+        ("title", "words", "one"),
+        ("title", "words", "two"),
+        ("hot", "flags", "true"),
+    }
+    assert not FeatureNames(Features.of(features.matrix))

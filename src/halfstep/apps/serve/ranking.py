@@ -19,6 +19,7 @@ from halfstep.apps.serve.names import NamesAsked
 from halfstep.apps.serve.places import Places
 from halfstep.apps.serve.problems import FieldError, Refusal, at_most
 from halfstep.apps.serve.settings import Settings
+from halfstep.apps.serve.told import FeatureNames
 from halfstep.core import losses
 from halfstep.figures.views import cell_counts
 from halfstep.models.recommend import top_k
@@ -310,6 +311,19 @@ class RankingAnswers:
         self.allow(n, side)
         names = side if language is None else self.facets.names(side, language)
         return {"results": names.describe(names.complete(text, min(n, len(names))))}
+
+    @cached_property
+    def told(self) -> FeatureNames | None:
+        """Features that somebody new may be described by; None where the fit knew none by name."""
+        known = getattr(self.model.fitted_, "known", (None, None))[0] if self.folds_items else None
+        names = None if known is None else FeatureNames(known.features)
+        return names if names else None
+
+    def features(self, text: str, n: int) -> dict[str, Any]:
+        """Features of users by name, those that most users have first."""
+        at_most("n", n, self.settings.max_n)
+        assert self.told is not None  # without names /features is not among the answers
+        return {"results": self.told.complete(text, n)}
 
     # ------------------------------------------------------------------ the map
 

@@ -91,6 +91,14 @@ async def complete(
     return await answer(request, lambda: ranking.complete(q, of, n, language_of(request)))
 
 
+@router.get("/features", response_model=s.CompletedFeatures)
+async def features(request: Request, q: Annotated[str, Query(max_length=s.MAX_TEXT)] = "", n: N = 8) -> Response:
+    """Features of users by name: what somebody new may be described by, for models that were fitted with some."""
+    served = current(request)
+    ranking = served.need("ranking", "/features")
+    return await answer(request, lambda: ranking.features(q, n))
+
+
 @router.post("/compare", response_model=s.Compared)
 async def compare(request: Request, body: s.CompareBody) -> Response:
     """What somebody and a known user both have, and what is lacking, in the order of what it would bring."""

@@ -366,6 +366,16 @@ class Completed(BaseModel):
     results: list[Named]
 
 
+class NamedFeature(Named):
+    column: str = Field(description="The column of `features` in `POST /recommend_for`.")
+    kind: Literal["categories", "lists", "words", "flags"]
+    value: str = Field(description="What stands there: a group, an element of a list, a word, true.")
+
+
+class CompletedFeatures(BaseModel):
+    results: list[NamedFeature]
+
+
 class Point(Named):
     x: float
     y: float

@@ -63,6 +63,7 @@ class Served:
             paths += ["/similar", "/profile", "/complete"]
             paths += ["/map"] if self.ranking.has_factors else []
             paths += ["/explain"] if self.ranking.can_explain else []
+            paths += ["/features"] if self.ranking.told else []
             paths += ["/compare"] if self.ranking.has_factors and self.ranking.folds_items else []
         if self.rating:
             paths += ["/predict", "/table"] + ([] if self.ranking else ["/complete"])

@@ -7,6 +7,7 @@ import { downloadButton } from "./download.js";
 import { givenCard } from "./given.js";
 import { latentMap } from "./map.js";
 import { narrowCard } from "./narrow.js";
+import { featuresOf, toldCard } from "./told.js";
 
 export async function mount(main, model) {
   const { user, item } = model.names;
@@ -14,12 +15,13 @@ export async function mount(main, model) {
   const explains = model.answers.includes("/explain");
   const compares = model.answers.includes("/compare");
   const maps = model.answers.includes("/map"); // what has no factors has no map, and compares no users
-  const state = { have: [], user: null, n: 10, diversity: 0, example: false, where: {}, near: {}, relation: "", language: "" };
+  const state = { have: [], told: [], user: null, n: 10, diversity: 0, example: false, where: {}, near: {}, relation: "", language: "" };
   const newest = latest();
   const newestPlace = latest();
   const later = debounced(refresh, 90);
   const narrow = narrowCard(model, state, { narrowed: later, related, spoken });
   const given = givenCard(model, state, { jump, add, remove, clear, later }, narrow?.element ?? null);
+  const told = model.answers.includes("/features") ? toldCard(state, { tell, untell }) : null;
 
   // ---------------------------------------------------------------- what the model answers
 
@@ -47,7 +49,7 @@ export async function mount(main, model) {
   near.hidden = true;
   main.replaceChildren(
     h("div", { class: "intro" }, h("h1", {}, `${capital(item)} explorer`), h("p", { class: "hint" }, folds ? `Search ${a(user)}, or say which ${plural(item)} you have; see what goes with them, and why.` : `Choose ${a(user)}; see what fits.`)),
-    h("div", { class: "grid" }, given.element, h("div", { class: "stack" }, best, beside.element), ...(maps ? [h("div", { class: "stack aside" }, atlas, near)] : [])),
+    h("div", { class: "grid" }, told ? h("div", { class: "stack" }, given.element, told.element) : given.element, h("div", { class: "stack" }, best, beside.element), ...(maps ? [h("div", { class: "stack aside" }, atlas, near)] : [])),
   );
 
   // ---------------------------------------------------------------- changes
@@ -72,9 +74,21 @@ export async function mount(main, model) {
     announce(`${entry.label} removed`);
   }
 
+  function tell(entry) {
+    const others = state.told.filter((other) => entry.kind !== "categories" || other.column !== entry.column);
+    change({ have: state.example ? [] : state.have, told: [...others, entry], user: null });
+    announce(`${entry.label} added`);
+  }
+
+  function untell(entry) {
+    change({ told: state.told.filter((other) => other.id !== entry.id), user: null });
+    told.focus();
+    announce(`${entry.label} removed`);
+  }
+
   function clear() {
     beside.hide();
-    change({ have: [], user: null });
+    change({ have: [], told: [], user: null });
     given.focus();
   }
 
@@ -83,7 +97,7 @@ export async function mount(main, model) {
     try {
       const found = await get("/profile", { user: entry.id, relation: state.relation || null });
       const have = folds ? found.items.map(({ id, label }) => ({ id, label })) : [];
-      await change({ user: found.user, have, example });
+      await change({ user: found.user, have, told: [], example });
       announce(`${found.user.label}: ${found.items.length} ${plural(item)}`);
       if (!example) main.scrollIntoView({ block: "start" });
     } catch (error) {
@@ -124,15 +138,16 @@ export async function mount(main, model) {
 
   function remember() {
     const to = beside.entry();
-    const kept = { n: state.n, diversity: state.diversity, ...(state.user ? { user: brief(state.user) } : { have: state.have.map(brief) }), ...(to ? { to: brief(to) } : {}), ...narrow?.kept() };
+    const kept = { n: state.n, diversity: state.diversity, ...(state.user ? { user: brief(state.user) } : { have: state.have.map(brief), ...(state.told.length ? { told: state.told } : {}) }), ...(to ? { to: brief(to) } : {}), ...narrow?.kept() };
     history.replaceState(null, "", state.example ? "#" : `#${encodeURIComponent(JSON.stringify(kept))}`);
   }
 
   async function refresh() {
     remember();
     given.draw();
+    told?.draw();
     newestPlace(() => null); // marks of what was asked before come too late
-    if (!(folds ? state.have.length : state.user)) return showNothing();
+    if (!(folds ? state.have.length || state.told.length : state.user)) return showNothing();
     best.classList.add("busy");
     try {
       const answers = await newest(folds ? askForItems : askForUser);
@@ -148,7 +163,10 @@ export async function mount(main, model) {
 
   async function askForItems(signal) {
     const items = state.have.map((entry) => entry.id);
-    const about = { items, n: state.n, diversity: state.diversity, why: explains ? 3 : 0, where: asked(state.where) };
+    const about = { n: state.n, diversity: state.diversity, why: explains ? 3 : 0, where: asked(state.where) };
+    if (items.length) about.items = items;
+    if (state.told.length) about.features = featuresOf(state.told);
+    if (!items.length) return [(await post("/recommend_for", about, signal)).items, []]; // nobody to be near to
     const [found, alike] = await Promise.all([
       post("/recommend_for", about, signal),
       maps ? post("/similar", { of: "users", items, n: 7, where: asked(state.near) }, signal) : { results: [] },
@@ -201,7 +219,7 @@ export async function mount(main, model) {
   async function place(found, alike) {
     const items = state.have.map((entry) => entry.id);
     const show = found.map((entry) => entry.id);
-    const about = folds ? { items, show: [...show, ...items] } : { show };
+    const about = folds && items.length ? { items, show: [...show, ...items] } : { show };
     const located = await newestPlace((signal) => post("/map", { ...about, users: alike.map((entry) => entry.id) }, signal));
     if (!located) return;
     const mine = new Set(state.have.map((entry) => entry.id));
@@ -233,7 +251,7 @@ export async function mount(main, model) {
       if (!details.open || details.children.length > 1) return;
       try {
         const alike = await get("/similar", { item: entry.id, n: 5 });
-        if (explains && state.have.length) {
+        if (explains && state.have.length && !state.told.length) {
           const parts = await post("/explain", { item: entry.id, items: state.have.map((other) => other.id), n: 50 });
           const largest = Math.max(...parts.contributions.map((part) => Math.abs(part.contribution)), 1e-9);
           details.append(
@@ -300,6 +318,7 @@ export async function mount(main, model) {
       setLanguage(state.language);
       if (kept.to !== undefined && compares) beside.open((await get("/profile", { user: kept.to })).user);
       if (folds && kept.have?.length) state.have = await known(kept.have);
+      if (told && Array.isArray(kept.told)) state.told = kept.told.filter((entry) => typeof entry?.column === "string");
     } catch {
       history.replaceState(null, "", "#"); // an address that means nothing to this model
       kept = {};
