@@ -35,7 +35,7 @@ from halfstep.models.answers import Ranking
 from halfstep.models.drawn import DrawnFit, Pairs
 from halfstep.models.factor import SIDES
 from halfstep.models.keeping import Watched
-from halfstep.models.known import read_both
+from halfstep.models.known import read_here
 from halfstep.models.memory import MemoryEstimate
 from halfstep.models.ratings import RatingColumns
 from halfstep.models.sampling import CLASSES, LIKELIHOODS, Plan, draw_new_users, sample
@@ -173,7 +173,7 @@ class BayesMF(Shown):
         read = engine.read_values(X, y, sample_weight, self._loss(), SIDES, dtype=np.float64, splits=False)
         given = engine.to_draw(read)
         try:
-            features = read_both(read, user_features, item_features)
+            features = read_here(given.ids, user_features, item_features)
             plan = self._plan(given)
             mark = plan.mark(given, features)
             file = SweepFile.of(self.checkpoint, self.every, self.resume, self.random_state, mark)
