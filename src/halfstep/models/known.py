@@ -37,8 +37,9 @@ CONSTANT, INTERACTIONS = "(everybody)", "(interactions)"
 class WeighedFeatures:
     """Features of one side of a fit, and what they weigh.
 
-    features : a row for each id of the side, in their order; how they are encoded alone, where rows are elsewhere.
-    weights : W (p + 1, f) over the free columns of a row, the last row for the constant. eta : how strongly they were held. share : of the penalty of rows, that about W'f.
+    features : a row for each id of the side, in their order; only how they are encoded, where rows are on a cluster.
+    weights : W (p + 1, f) over the free columns of a row, the last row for the constant. eta : how strongly they were
+    held. share : of the penalty of rows, that about W'f.
     """
 
     features: Features
@@ -124,9 +125,7 @@ def digests(features: BothFeatures) -> dict[str, str]:
     return {name: told.digest() for name, told in zip(SIDES, features, strict=True) if told is not None}
 
 
-def expecting(
-    problem: Problem, features: BothFeatures, strengths: Sequence[float], share: float = HALF
-) -> Problem:
+def expecting(problem: Problem, features: BothFeatures, strengths: Sequence[float], share: float = HALF) -> Problem:
     """The problem, rows of a side expected where their features say; see `Side.expecting`."""
     users, items = (
         side if given is None else given.expecting(side, strength, share)

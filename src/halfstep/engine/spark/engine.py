@@ -16,6 +16,7 @@ from halfstep.engine.spark.cells import DistributedCells
 from halfstep.engine.spark.checkpoint import Checkpoints, fingerprint_of
 from halfstep.engine.spark.drawing import DrawnThere
 from halfstep.engine.spark.factors import Factors
+from halfstep.engine.spark.features import FeaturesThere
 from halfstep.engine.spark.instances import InstanceFrame
 from halfstep.engine.spark.reading import CellsThere, encoded, read_cells
 from halfstep.engine.spark.session import DistributedSession
@@ -128,6 +129,10 @@ class SparkEngine:
         )
         return replace(given, classes=classes)
 
+    def about(self, given: CellsThere, side: int, told: Any, role: str) -> FeaturesThere:
+        """From anything that `Features.of` takes, or a DataFrame with an id column."""
+        return FeaturesThere.of(given, side, told, role)
+
     def starts(
         self, cells: DistributedCells, rank: int, init: str, seeds: Sequence[int], dtype: Any
     ) -> Iterator[tuple[OneSideAtRandom, tuple[int, int]]]:
@@ -173,7 +178,8 @@ class SparkEngine:
 
     def keep(self, given: CellsThere, session: DistributedSession) -> RowsThere:
         own, other = session.factors
-        return RowsThere(self, given, (own, other), self.n_blocks, self.broadcast_limit)
+        features = [held.features for held in session.problem.sides]
+        return RowsThere(self, given, (own, other), self.n_blocks, self.broadcast_limit, (features[0], features[1]))
 
 
 def _version(_: int) -> str:
