@@ -109,7 +109,9 @@ def test_conjugate_gradients_over_executors_equal_those_of_one_machine(
 def test_single_precision_and_a_learned_strength(spark, frame, pairs, users):
     settings = SETTINGS | {"dtype": "float32", "feature_reg": None}
     local = hs.WALS(**settings).fit(pairs, user_features=users)
-    fitted = hs.WALS(**settings, engine=SparkEngine(spark, blocks=2)).fit(frame, user_features=spark.createDataFrame(users))
+    fitted = hs.WALS(**settings, engine=SparkEngine(spark, blocks=2)).fit(
+        frame, user_features=spark.createDataFrame(users)
+    )
     assert fitted.fitted_.chosen.feature_reg == local.fitted_.chosen.feature_reg
     model = fitted.collect()
     ours, theirs = (m.user_factors_ @ m.item_factors_.T for m in (model, local))
@@ -190,7 +192,9 @@ def test_ratings_with_features_equal_the_local_fit(spark, pairs, users, items, l
         assert np.isfinite(m.predict([("new", 70)], user_features=cold)).all()
     few = spark.createDataFrame([("z", 70, 4.0), ("z", 10, 1.0)], "user string, item long, stars double")
     row = fitted.transform(few, "stars", user_features={"z": {"job": "a"}}).toPandas()
-    ids, factors, _ = local.transform(np.array([("z", 70), ("z", 10)], object), [4.0, 1.0], user_features={"z": {"job": "a"}})
+    _, factors, _ = local.transform(
+        np.array([("z", 70), ("z", 10)], object), [4.0, 1.0], user_features={"z": {"job": "a"}}
+    )
     np.testing.assert_allclose(row.factors[0], factors[0], atol=tolerance)
 
 
@@ -210,14 +214,14 @@ def test_features_that_cannot_be_used_are_refused(spark, frame, schema, rows, er
         model.fit(frame, user_features=spark.createDataFrame(rows, schema))
 
 
+@pytest.mark.filterwarnings("ignore:after 8 sweeps")
 def test_bayes_draws_weights_of_features(spark, pairs, users):
     ratings = pairs.drop(columns="weight").drop_duplicates().iloc[:500].copy()
     ratings["stars"] = np.random.default_rng(1).normal(size=len(ratings))
     settings = {"rank": 2, "n_sweeps": 8, "keep": 4, "random_state": 1}
-    with pytest.warns(UserWarning):
-        local = hs.BayesMF(**settings).fit(ratings[["user", "item"]], ratings.stars, user_features=users)
-        model = hs.BayesMF(**settings, engine=SparkEngine(spark, blocks=2)).fit(
-            spark.createDataFrame(ratings), "stars", user_features=users
-        )
+    local = hs.BayesMF(**settings).fit(ratings[["user", "item"]], ratings.stars, user_features=users)
+    model = hs.BayesMF(**settings, engine=SparkEngine(spark, blocks=2)).fit(
+        spark.createDataFrame(ratings), "stars", user_features=spark.createDataFrame(users)
+    )
     asked = ratings[["user", "item"]].iloc[:30]
     np.testing.assert_allclose(model.predict(asked), local.predict(asked), atol=1e-3)

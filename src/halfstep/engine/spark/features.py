@@ -44,9 +44,8 @@ class FeaturesThere:
 
     @classmethod
     def more(cls, given: CellsThere, told: Any, known: Features) -> FeaturesThere:
-        """Features of new rows of side 0, which say whose they are."""
-        nothing: dict[Any, Any] = {}
-        return cls.of(given, 0, nothing if told is None else told, given.columns.roles[0], known)
+        """Features of new rows of side 0, which say whose they are; None is none."""
+        return cls.of(given, 0, told, given.columns.roles[0], known)
 
     @classmethod
     def of(cls, given: CellsThere, side: int, told: Any, role: str, known: Features | None = None) -> FeaturesThere:
@@ -68,7 +67,7 @@ class FeaturesThere:
             if known is None:
                 here = FeaturesHere.of(told, index, role)
             else:
-                here = FeaturesHere.more(told or None, known, index, by_id=True)
+                here = FeaturesHere.more(told, known, index, by_id=True)
             matrix = with_constant(here.known.matrix)
             starts = numbering.layout.starts
             cut = [(b, matrix[starts[b] : starts[b + 1]]) for b in range(numbering.layout.blocks)]
