@@ -13,7 +13,8 @@ from halfstep.engine.spark import regression as far
 from halfstep.engine.spark.checkpoint import CheckpointError
 
 pytestmark = pytest.mark.spark
-SETTINGS = {"rank": 4, "max_iter": 3, "tol": 0.0, "random_state": 3, "dtype": "float64", "feature_reg": 0.3}
+SETTINGS = {"rank": 4, "max_iter": 3, "tol": 0.0, "random_state": 3, "dtype": "float64", "solver": "exact"}
+SETTINGS |= {"feature_reg": 0.3}
 ROUTED, BROADCAST = 0, 1 << 30
 
 

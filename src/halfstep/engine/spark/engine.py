@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -90,7 +90,7 @@ class SparkEngine:
             context.environment.setdefault("SPARK_SIMPLIFIED_TRACEBACK", "1")
         n = max(2, int(context.defaultParallelism))
         try:
-            versions = set(context.parallelize(range(n), n).map(_version).collect())
+            versions = set(context.parallelize(range(n), n).map(_versions()).collect())
         except Exception as error:
             if "No module named 'halfstep" in str(error) or "No module named 'numpy" in str(error):
                 raise RuntimeError(f"the executors cannot import halfstep. {_SHIP}") from error
@@ -182,8 +182,15 @@ class SparkEngine:
         return RowsThere(self, given, (own, other), self.n_blocks, self.broadcast_limit, (features[0], features[1]))
 
 
-def _version(_: int) -> str:
-    return __version__
+def _versions() -> Callable[[int], str]:
+    """What says the version that an executor has; a closure, so that nothing else of this module is imported there."""
+
+    def version(_: int) -> str:
+        from halfstep._version import __version__ as there
+
+        return there
+
+    return version
 
 
 def _is_classic(spark: Any) -> bool:

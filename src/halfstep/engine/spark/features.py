@@ -21,7 +21,7 @@ from halfstep.data.features import Features
 from halfstep.engine.features import FeaturesHere, with_constant
 from halfstep.engine.spark.checkpoint import digest
 from halfstep.engine.spark.layout import Layout
-from halfstep.engine.spark.moves import kept, keyed, together
+from halfstep.engine.spark.moves import Shared, kept, keyed, together
 from halfstep.engine.spark.numbering import Numbering
 from halfstep.engine.spark.reading import CellsThere
 from halfstep.engine.spark.regression import FarRegression
@@ -126,7 +126,7 @@ class FeaturesThere:
 
     def means(self, weights: Array, share: float) -> Any:
         """A prior whose rows stay in the executors: RDD of (block, (n, f)), kept."""
-        shared = self.parts.context.broadcast(weights)
+        shared = Shared(self.parts.context, weights)
         return FarMeans(kept(self.parts.mapValues(lambda rows: share * rows.times(shared.value))))
 
     def here(self, cells: Observations, side: int) -> Features:

@@ -28,7 +28,7 @@ from halfstep.engine.local import thread_count
 from halfstep.engine.spark import tasks
 from halfstep.engine.spark.factors import Factors
 from halfstep.engine.spark.layout import Layout
-from halfstep.engine.spark.moves import keyed, together
+from halfstep.engine.spark.moves import Shared, keyed, together
 from halfstep.engine.spark.sums import tree_sum
 from halfstep.engine.spark.tasks import Array, BlockRows, ColumnSums, FeatureRows
 
@@ -165,7 +165,7 @@ class FarRegression:
 
     def _across(self, rows: Factors, back: Array | None, free: slice, weights: Array | None) -> ColumnSums:
         """F'D (B - F W), (p, f), and sum lam b^2 by column, in `extra`. back : the turn of rows that is undone."""
-        shared, own = None if weights is None else rows.context.broadcast(weights), rows.rows()
+        shared, own = None if weights is None else Shared(rows.context, weights), rows.rows()
         bases = list(rows.bases)  # after rows(), which may have brought them up to date
 
         def contribute(told: FeatureRows, values: Array) -> ColumnSums:
@@ -247,7 +247,7 @@ class FarRegression:
 
     def _image(self, rows: Factors, along: Floats) -> Floats:
         """F'D F s, (p, f)."""
-        shared = rows.context.broadcast(along)
+        shared = Shared(rows.context, along)
 
         def image(told: FeatureRows, _: Any = None) -> ColumnSums:
             assert told.lam is not None

@@ -23,7 +23,7 @@ from halfstep.engine.spark import tasks
 from halfstep.engine.spark.cells import DistributedCells
 from halfstep.engine.spark.constant import ScoredCells, best_lift
 from halfstep.engine.spark.factors import Factors, held, let_go
-from halfstep.engine.spark.moves import Tally, evaluate, kept, kept_twice, keyed, together
+from halfstep.engine.spark.moves import Shared, Tally, evaluate, kept, kept_twice, keyed, together
 from halfstep.engine.spark.sums import in_order
 from halfstep.engine.spark.tasks import Array, BlockRows, PerRow, Piece, SidePart, Step, Summary
 
@@ -83,7 +83,7 @@ class DistributedSession:
         if side == 1 and self.problem.constant is not None:
             step = self._lifted(step, inputs, fixed, before, self.problem.constant)
         weights = self._weights(side)
-        told = None if weights is None else self.cells.context.broadcast(weights)
+        told = None if weights is None else Shared(self.cells.context, weights)
         new, reports = self._solve(side, step, inputs, fixed, before, told, reads_old)
         total: Summary = in_order((p, found) for p, found in reports.items() if isinstance(found, Summary))
         if len(own.layout.long):
