@@ -158,6 +158,7 @@ def session(address: str, name: str, memory: str = MEMORY):
         .config("spark.executor.memory", memory)
         .config("spark.executor.extraJavaOptions", f"-Xlog:gc:file={os.environ['HALFSTEP_EVENTS']}/../gc-{name}-%p.log")
         .config("spark.executor.cores", str(CORES))
+        .config("spark.python.daemon.module", "halfstep.engine.spark.daemon")
         .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")

@@ -29,6 +29,7 @@ spark = (
     .config("spark.scheduler.maxRegisteredResourcesWaitingTime", "120s")
     .config("spark.ui.enabled", "false")
     .config("spark.ui.showConsoleProgress", "false")
+    .config("spark.python.daemon.module", "halfstep.engine.spark.daemon")
     .config("spark.sql.shuffle.partitions", "2")
     .config("spark.sql.codegen.wholeStage", "false")
     .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
