@@ -18,6 +18,7 @@ from halfstep.core.problem import Side
 from halfstep.data.feature_columns import Categories, FeatureBlock, Flags, Lists, Numbers
 from halfstep.data.feature_sources import id_column
 from halfstep.data.features import Features
+from halfstep.data.ids import Index
 from halfstep.engine.features import FeaturesHere, with_constant
 from halfstep.engine.spark.checkpoint import digest
 from halfstep.engine.spark.layout import Layout
@@ -60,7 +61,7 @@ class FeaturesThere:
                     one_of("column", name, sources, "is none of the columns that features were made of, which are")
             parts = _encoded(frame, numbering, blocks)
             names = tuple(name for block in blocks for name in block.names)
-            encoder = Features(sp.csr_array((0, len(names))), names, None, blocks)
+            encoder = Features(sp.csr_array((0, len(names))), names, Index.range(0, role), blocks)
             mark = digest(f"{_hash(frame)} {blocks!r}".encode())
         else:
             index = numbering.ids(role)
@@ -73,7 +74,8 @@ class FeaturesThere:
             cut = [(b, matrix[starts[b] : starts[b + 1]]) for b in range(numbering.layout.blocks)]
             packed = [(b, FeatureRows.of(part)) for b, part in cut]
             parts = keyed(numbering.spark.sparkContext.parallelize(packed, len(packed)), numbering.layout.partitions)
-            encoder = replace(here.known, matrix=sp.csr_array((0, here.known.shape[1])), ids=None)
+            nobody = sp.csr_array((0, here.known.shape[1]))
+            encoder = replace(here.known, matrix=nobody, ids=Index.range(0, role))
             mark = here.digest()
         return cls(given, side, kept(parts), encoder, mark)
 
@@ -102,7 +104,7 @@ class FeaturesThere:
         rows = kept(together([counts, self.parts]).mapPartitions(weigh, preservesPartitioning=True))
         long = self._long(rows)
         long.lam = share * lam_of(penalty, cells.long_counts[self.side], layout.long)
-        sums = [long.size(), *(size for _, size in sorted(rows.mapValues(_size).collect()))]
+        sums = [long.size(), *(size for _, size in sorted(rows.mapValues(lambda part: part.size()).collect()))]
         self.parts.unpersist()
         if min(size.least for size in sums) <= 0:
             raise ValueError("features say where rows are held, and a penalty of 0 holds none; give reg above 0.")
@@ -142,7 +144,7 @@ class FeaturesThere:
         ])  # fmt: skip
 
     def _whole(self, parts: list[Any]) -> Features:
-        return replace(self.known, matrix=sp.csr_array(sp.vstack(parts, format="csr")))
+        return replace(self.known, matrix=sp.csr_array(sp.vstack(parts, format="csr")), ids=None)
 
     def digest(self) -> str:
         return self.mark
@@ -153,10 +155,6 @@ class FarMeans:
     """A prior of rows that are in the executors. rows : RDD of (block, (n, f))."""
 
     rows: Any
-
-
-def _size(rows: FeatureRows) -> Any:
-    return rows.size()
 
 
 def _is_frame(told: Any) -> bool:
