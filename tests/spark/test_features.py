@@ -203,7 +203,7 @@ def test_ratings_with_features_equal_the_local_fit(spark, pairs, users, items, l
     ("schema", "rows", "error", "says"),
     [
         ("user string, born date", [], TypeError, "column 'born' holds date"),
-        ("height int, job string", [], ValueError, "no column of user_features looks like the id of the users"),
+        ("height int, colour string", [], ValueError, "no column of user_features looks like the id of the users"),
         ("user string, job string", [("u1", "a"), ("u1", "b")], ValueError, "has 2 rows of the id 'u1'"),
         ("user string, job string", [(None, "a")], ValueError, "rows of the id None"),
         ("user string, years double", [("u1", float("inf"))], ValueError, "'years' holds infinite values"),
