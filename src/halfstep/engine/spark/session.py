@@ -57,7 +57,7 @@ class DistributedSession:
     def widen(self) -> bool:
         return False
 
-    reached = None
+    reached: float | None = None
 
     def leap(self, side: int) -> bool:
         return False  # rows of two sweeps would have to be kept in every executor
