@@ -5,8 +5,9 @@
 Same cluster, same data, same number of blocks, same settings of the executors, one run: `WALS` with all rows broadcast,
 `WALS` with the larger side sent row by row, `ALS`; and `WALS` on half of the data. Seconds of a sweep: between the ends
 of sweeps for ours; for ALS, which has no history, from fits of one and of `sweeps` sweeps after a first one that warms
-up. Also as processor time of the executors, which a busy machine changes little. Memory: the largest sum, over one
-executor, of the proportional set size of its JVM and the Python workers below it (pages that processes share count
+up. Also as processor time of the executors, which a busy machine changes little. After the fit the ten best items of
+every user, `recommend_for_all` (what they have left out) against `recommendForAllUsers`. Memory: the largest sum, over
+one executor, of the proportional set size of its JVM and the Python workers below it (pages that processes share count
 once), sampled every 0.5 s during one fit; every contender has executors of its own. Heap: the largest use of an
 executor's heap right after a collection, from the log of the collector. The objective is that of WALS, for both (ALS:
 confidence 1 + alpha, so weight 1 and background 1/(1 + alpha), scaled).
@@ -26,6 +27,7 @@ from pathlib import Path
 import numpy as np
 from spark_cluster import BLOCKS, CORES, MEMORY, Cluster, Watch, heap_in_use, processor_seconds, session, shuffled
 
+LISTED = 10
 LEAST = ("450m", "512m", "640m", "768m", "1g", "1536m")  # Spark takes no less than 450 MB
 SETTINGS = {"background": 0.05, "reg": 0.003, "reg_scaling": "count"}
 
@@ -63,13 +65,14 @@ def run_ours(address: str, path: str, out: str, job: dict) -> dict:
     )
     model.fit(spark.read.parquet(path))
     total = time.perf_counter() - begun
-    users, items = (factors.to_array() for factors in model.fitted_.kept.solved)
     watch.stop()
+    lists = listed(lambda: model.recommend_for_all(LISTED))
+    users, items = (factors.to_array() for factors in model.fitted_.kept.solved)
     np.savez(out, users=users, items=items)
     each, busy = ((b - a) / (sweeps - 1) for a, b in zip(ends[0], ends[-1], strict=True))
     shipped = model.fitted_.kept.given.cells.shipped
     spark.stop()
-    return {"seconds": each, "busy": busy, "total": total, "shipped": shipped} | watch.found()
+    return {"seconds": each, "busy": busy, "total": total, "shipped": shipped} | lists | watch.found()
 
 
 def run_als(address: str, path: str, out: str, job: dict) -> dict:
@@ -94,13 +97,23 @@ def run_als(address: str, path: str, out: str, job: dict) -> dict:
         model = ALS(maxIter=count, **common).fit(frame)
         times[count] = time.perf_counter() - begun, processor_seconds() - used
         watch.stop()
+    lists = listed(lambda: model.recommendForAllUsers(LISTED))
     users = model.userFactors.orderBy("id").toPandas()
     items = model.itemFactors.orderBy("id").toPandas()
     factors = {"users": np.stack(users.features), "items": np.stack(items.features)}
     np.savez(out, **{name: values.astype(np.float32) for name, values in factors.items()})
     each, busy = ((b - a) / (sweeps - 1) for a, b in zip(times[1], times[sweeps], strict=True))
     spark.stop()
-    return {"seconds": each, "busy": busy, "total": times[sweeps][0]} | watch.found()
+    return {"seconds": each, "busy": busy, "total": times[sweeps][0]} | lists | watch.found()
+
+
+def listed(make) -> dict:
+    """Seconds and processor time of the lists of everybody, the second of two runs; nothing is kept of them."""
+    for _ in range(2):
+        begun, used = time.perf_counter(), processor_seconds()
+        make().write.format("noop").mode("overwrite").save()
+        found = {"listed": time.perf_counter() - begun, "listed_busy": processor_seconds() - used}
+    return found
 
 
 def objective_of(found, data: dict[str, np.ndarray]) -> float:
@@ -168,6 +181,7 @@ def report(name: str, result: dict, value: float) -> None:
         f"{name:12s} sweep {result['seconds']:6.2f} s, {result['busy']:5.2f} s of processor time   whole fit "
         f"{result['total']:6.1f} s   executor {result['memory']:5.0f} MB (JVM {result['jvm']:.0f}, Python "
         f"{result['python']:.0f}; heap after collections {result['heap']:.0f})   "
+        f"lists of all {result['listed']:.1f} s, {result['listed_busy']:.1f} s of processor time   "
         f"objective {value:.6g}   load {os.getloadavg()[0]:.1f}",
         flush=True,
     )
@@ -276,7 +290,9 @@ def summarise(results: dict[str, dict], rank: int) -> None:
                 f"{name}: a sweep of ALS takes {theirs['seconds'] / mine['seconds']:.2f} times as long, "
                 f"{theirs['busy'] / mine['busy']:.2f} times the processor time; our executor takes "
                 f"{mine['memory'] / theirs['memory']:.2f} of its memory, "
-                f"{mine['heap'] / theirs['heap']:.2f} of its heap"
+                f"{mine['heap'] / theirs['heap']:.2f} of its heap; its lists of all users take "
+                f"{theirs['listed'] / mine['listed']:.2f} times as long as ours, "
+                f"{theirs['listed_busy'] / mine['listed_busy']:.2f} times the processor time"
             )
     if {"broadcast", "half"} <= results.keys():
         whole, half = results["broadcast"], results["half"]

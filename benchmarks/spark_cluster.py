@@ -21,9 +21,9 @@ BLOCKS, CORES, MEMORY = 8, 1, "2g"
 
 
 class Cluster:
-    """A master and two workers of one core on loopback, each the leader of a process group; ready when made."""
+    """A master and workers of one core on loopback, each the leader of a process group; ready when made."""
 
-    def __init__(self, folder: Path, memory: str = "3g") -> None:
+    def __init__(self, folder: Path, memory: str = "3g", workers: int = 2) -> None:
         import pyspark
 
         self.home, self.folder = Path(pyspark.__file__).parent, folder
@@ -43,7 +43,7 @@ class Cluster:
         size = ("--cores", str(CORES), "--memory", memory)
         try:
             _wait_for(self._start("master.Master", "--port", str(port)), "Starting Spark master")
-            for log in [self._start("worker.Worker", *size, self.address) for _ in range(2)]:
+            for log in [self._start("worker.Worker", *size, self.address) for _ in range(workers)]:
                 _wait_for(log, "Successfully registered with master")
         except BaseException:
             self.stop()
@@ -158,6 +158,7 @@ def session(address: str, name: str, memory: str = MEMORY):
         .config("spark.executor.memory", memory)
         .config("spark.executor.extraJavaOptions", f"-Xlog:gc:file={os.environ['HALFSTEP_EVENTS']}/../gc-{name}-%p.log")
         .config("spark.executor.cores", str(CORES))
+        .config("spark.python.daemon.module", "halfstep.engine.spark.daemon")
         .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")

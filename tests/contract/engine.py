@@ -19,6 +19,7 @@ from halfstep.core.cells import Observations
 from halfstep.core.initial import AtZero, OneSideAtRandom
 from halfstep.core.loop import measure
 from halfstep.engine import Problem, Side, Solver
+from halfstep.engine.features import with_constant
 from halfstep.engine.protocol import Engine
 from halfstep.errors import UnknownIdError
 
@@ -393,6 +394,39 @@ class KeptContract:
             folded = kept.fold_in(given, problem, AtZero(3, np.float64), Solver("exact"), 1)
             rows = list(self.by_id(folded.whole(), None).values())
             assert_allclose(rows, here.rows[0][[2, 5]], atol=1e-9)
+
+    def test_rows_are_expected_where_their_features_say(self) -> None:
+        """The objective with weights of features is the dense one and never rises; a fitted row folded in stays."""
+        table = interactions()
+        engine, given = self.engine(), self.read(table)
+        told: Any = {f"u{k}": {"size": float(k * k % 5), "kind": "ab"[k % 2]} for k in range(8)} | {"-": {"kind": "c"}}
+        features = engine.about(given, 0, told, "user")
+        sides = features.expecting(Side(0.5), 0.3, 0.5), Side(0.5)
+        problem = Problem(given.cells, sides, losses.Squared(), 0.1)
+        ((start, order),) = engine.starts(given.cells, 3, "scaled", [0], np.float64)
+        session: Any = engine.open(problem, start, Solver("exact"))
+        values = [
+            measure(session, session.half_step(side, evaluate=True))["objective"] for side in (*order, *order, 1, 0)
+        ]
+        assert (np.diff(values[1:]) <= 1e-9).all()
+        kept = engine.keep(given, session)
+        here, held = self.here(kept), session.problem.sides[0].features
+        F = with_constant(kept.known(0, features.known).matrix)
+        assert F.shape == (10, 5)
+        assert np.flatnonzero(F[:, :4].sum(axis=1) == 0).tolist() == [8, 9]  # of whom nothing is known
+        assert_allclose(held.eta, 0.3 * 0.5 * 0.5 * F.multiply(F).sum() / 10)
+        (U, V), W, Y = here.rows, held.weights, here.cells.to_csr().toarray()
+        cost = np.sum(Y * (1 - U @ V.T) ** 2) + 0.1 * np.sum((Y == 0) * (U @ V.T) ** 2) + 0.5 * np.sum(V**2)
+        cost += 0.25 * np.sum((U - F @ W) ** 2 + U**2) + held.eta * np.sum(W**2)
+        assert_allclose(values[-1], cost)
+        some = {name: values[np.isin(table["user"], ["u2", "u5"])] for name, values in table.items()}
+        more = kept.read(self.more(some, here.ids[1]), dtype=np.float64)
+        new = more.ids[0].ids.tolist() if hasattr(more, "ids") else ["u2", "u5"]  # a matrix has no ids
+        told = dict(zip(new, (told["u2"], told["u5"]), strict=True))
+        means = kept.about(more, told, features.known, by_id=True).means(W, 0.5)
+        alone = Problem(more.cells, (Side(0.5, prior=means), Side(0.5)), losses.Squared(), 0.1)
+        folded = kept.fold_in(more, alone, None, Solver("exact"), 1)
+        assert_allclose(list(self.by_id(folded.whole(), None).values()), U[[2, 5]], atol=1e-9)
 
     def test_new_rows_have_known_columns(self) -> None:
         kept = self.fitted(interactions())

@@ -50,7 +50,7 @@ class TestLocalEngine(KeptContract):
         for call, instead in (
             (lambda: kept.rank_all(3, False), "recommend_for_all .* use recommend_to_file"),
             (kept.collect, "collect .* use the model itself"),
-            (lambda: kept.write("folder", {}), "write .* use save"),
+            (lambda: kept.write("folder", {}, {}), "write .* use save"),
         ):
             with pytest.raises(RuntimeError, match=instead):
                 call()

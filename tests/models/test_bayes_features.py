@@ -150,3 +150,10 @@ def test_features_that_cannot_be_used_are_refused():
         quick(n_sweeps=6).fit(X, y, item_features={"a": {"f": 1.0}})
     with pytest.raises(UnknownIdError):
         told.predict([(0, 999)], unknown="error")
+
+
+def test_the_memory_of_features_is_counted():
+    model = halfstep.BayesMF(rank=4, keep=10, n_sweeps=40)
+    plain, told = model.estimate_memory(100, 50, 1000), model.estimate_memory(100, 50, 1000, user_features=(7, 300))
+    assert told.items["kept weights of features of users"] == 10 * 4 * 7 * 7  # draws, bytes, features, columns
+    assert told.peak > plain.peak

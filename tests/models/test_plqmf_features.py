@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 import halfstep as hs
-from halfstep.models.known import with_constant
+from halfstep.engine.features import with_constant
 from halfstep.models.plqmf import PLQMF
 
 

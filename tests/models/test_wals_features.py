@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import halfstep as hs
 from halfstep.data.features import Features
-from halfstep.models.known import with_constant
+from halfstep.engine.features import with_constant
 from halfstep.models.wals import WALS
 
 from .implicit import dense_objective, matrix, small

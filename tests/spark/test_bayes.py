@@ -80,5 +80,3 @@ def test_what_is_not_there_is_refused_with_advice(spark, ratings):
         hs.BayesMF(engine=far, **SETTINGS).fit(frame, "stars")
     with pytest.raises(TypeError, match="must be a Spark DataFrame"):
         hs.BayesMF(engine=engine, **SETTINGS).fit(ratings[["user", "item"]], ratings.stars)
-    with pytest.raises(ValueError, match="item_features need a fit on this machine"):
-        hs.BayesMF(engine=engine, **SETTINGS).fit(frame, "stars", item_features={"i1": {"size": 1.0}})

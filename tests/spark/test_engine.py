@@ -9,11 +9,28 @@ import pytest
 from halfstep import losses
 from halfstep.engine import Problem
 from halfstep.engine.spark import SparkEngine
+from halfstep.engine.spark.moves import Shared
 from halfstep.engine.spark.reading import read_cells
 
 from ..contract.engine import KeptContract, SessionContract, coordinates, interactions
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("values", [np.arange(3000.0).reshape(100, 30)[:, ::2], np.ones((4, 3), np.float32)])
+def test_workers_map_an_array_that_all_of_them_get(spark, values):
+    shared = Shared(spark.sparkContext, values)
+
+    def look(_):
+        found = shared.value
+        return type(found).__name__, np.array(found)
+
+    ((kind, found),) = spark.sparkContext.parallelize([0], 1).map(look).collect()
+    assert kind == "memmap"
+    np.testing.assert_array_equal(found, values)
+    assert found.dtype == values.dtype
+    np.testing.assert_array_equal(shared.value, values)  # on the driver
+    shared.destroy()
 
 
 class OnSpark:

@@ -36,7 +36,7 @@ class RowDraw(NamedTuple):
     """A half-step that draws: all about it that is no cell.
 
     other : (m, d), the fixed side; free : the range of columns that is drawn, each with prior precision 1 and mean
-    `prior`, (1, f), or (n, f) where all rows are here; noise : (n,), precisions of the rows of side 0.
+    `prior`, (1, f), or (n, f) of all rows; noise : (n,), precisions of the rows of side 0.
     """
 
     side: int

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from halfstep import _core
 from halfstep.core.cells import Observations
-from halfstep.core.initial import all_rows, initial_factors
+from halfstep.core.initial import AtRows, all_rows, initial_factors
 from halfstep.core.losses import Loss
 from halfstep.core.problem import Problem, Solver
+from halfstep.data.features import Features
 from halfstep.data.frames import is_frame, pairs_from
 from halfstep.data.ids import Index
 from halfstep.data.mapped import in_file
@@ -29,6 +30,7 @@ from halfstep.data.pairs import read_pairs
 from halfstep.data.sweeps import SweepFile, digest_of_cells
 from halfstep.data.table import CellsHere, Labels, OtherNames, placed, read_table, without_cells
 from halfstep.engine.drawing import DrawnHere
+from halfstep.engine.features import FeaturesHere
 from halfstep.engine.instances import Arrays, Frame, Read, only_here
 from halfstep.engine.kept import KeptLoop, Stateful
 from halfstep.engine.local import LocalSession, gram_matrix, solve_rows, thread_count
@@ -127,10 +129,17 @@ class RowsHere:
         roles = (self.ids[0].name, self.ids[1].name)
         return read_pairs(X, y, weight, loss, roles, dtype=dtype, known=self.ids[1], classes=classes)
 
+    def about(self, given: CellsHere, told: Any, known: Features, by_id: bool) -> FeaturesHere:
+        return FeaturesHere.more(told, known, given.ids[0], by_id)
+
+    def known(self, side: int, known: Features) -> Features:
+        return known
+
     def fold_in(
-        self, given: CellsHere, problem: Problem, start: Start, solver: Solver, n_threads: int | None = None
+        self, given: CellsHere, problem: Problem, start: Start | None, solver: Solver, n_threads: int | None = None
     ) -> SideHere:
-        own = all_rows(start, 0, given.cells.shape[0])
+        held: Any = problem.sides[0].prior
+        own = all_rows(AtRows(held) if start is None else start, 0, given.cells.shape[0])
         empty = given.cells.counts == 0
         start_of_empty = own[empty]  # rows without cells stay where they start: an unobserved cell says nothing there
         if len(given.cells):
@@ -162,7 +171,7 @@ class RowsHere:
     def collect(self) -> NoReturn:
         _only_there("collect", "the model itself")
 
-    def write(self, path: str, about: dict[str, Any]) -> NoReturn:
+    def write(self, path: str, about: dict[str, Any], weights: Any) -> NoReturn:
         _only_there("write", "save")
 
 
@@ -198,6 +207,9 @@ class LocalEngine:
         splits: bool = True,
     ) -> CellsHere:
         return read_pairs(X, y, weight, loss, roles, dtype=dtype)
+
+    def about(self, given: CellsHere, side: int, told: Any, role: str) -> FeaturesHere:
+        return FeaturesHere.of(told, given.ids[side], role)
 
     def starts(
         self, cells: Observations, rank: int, init: str, seeds: Sequence[int], dtype: Any

@@ -142,7 +142,7 @@ class LocalSession:
         """Solve every row of `side` against the other one, in place; returns the core's sums over rows."""
         if side == 1:
             self._solve_common()
-        self.problem = self.problem.learned(side, self.factors[side], self.n_threads)
+        self.learn(side)
         own, other = self.factors[side], self.factors[1 - side]
         solver = self._solver()
         reads = evaluate or solver.reads_old_rows
@@ -168,6 +168,10 @@ class LocalSession:
     @cached_property
     def _coarse_pays(self) -> bool:
         return self.solver.extrapolates and self.problem.coarse_pays(self.factors[0].shape[1])
+
+    def learn(self, side: int) -> None:
+        """The best weights of features for the rows of a side; rows at zero are none yet."""
+        self.problem = self.problem.learned(side, self.factors[side], self.n_threads)
 
     def _solve_common(self) -> None:
         """What all cells share, exactly, for the present rows: the parameters of the loss, else the best constant."""

@@ -19,10 +19,12 @@ from halfstep.core.loop import LoopFile, Session
 from halfstep.core.losses import Loss
 from halfstep.core.problem import Problem, Solver
 from halfstep.core.weighting import Margins, Weighting
+from halfstep.data.features import Features
 from halfstep.data.ids import Index
 from halfstep.data.sweeps import SweepFile
 from halfstep.data.table import OtherNames
 from halfstep.engine.drawing import CellsToDraw
+from halfstep.engine.features import RowFeatures
 from halfstep.engine.kept import Stateful
 
 __all__ = ["Cut", "Engine", "GivenCells", "KeptRows", "KeptSide", "Session", "Start"]
@@ -116,10 +118,19 @@ class KeptRows(Protocol):
     def read_values(self, X: Any, y: Any, weight: Any, loss: Loss, classes: Array | None, *, dtype: Any) -> GivenCells:
         """The same with targets; see `Engine.read_values`."""
 
+    def about(self, given: Any, told: Any, known: Features, by_id: bool) -> RowFeatures:
+        """Features of new rows of side 0, encoded as those that are known; of rows that nothing is said of, nothing.
+
+        by_id : whether they say whose they are; otherwise they are in the order of the rows, where rows have one.
+        """
+
+    def known(self, side: int, known: Features) -> Features:
+        """The features of the rows of a side, on this machine. known : how they were encoded."""
+
     def fold_in(
-        self, given: Any, problem: Problem, start: Start, solver: Solver, n_threads: int | None = None
+        self, given: Any, problem: Problem, start: Start | None, solver: Solver, n_threads: int | None = None
     ) -> KeptSide:
-        """New rows of side 0, each solved exactly against the rows of side 1."""
+        """New rows of side 0, each solved exactly against the rows of side 1; None starts them where they are held."""
 
     def scores(self, X: Any, cut: Cut, decode: Decode, column: str, unknown: str, n_threads: int | None = None) -> Any:
         """What `decode` makes of the scores of pairs, (N,); X with one more `column`.
@@ -133,8 +144,11 @@ class KeptRows(Protocol):
     def collect(self) -> KeptRows:
         """The same on this machine."""
 
-    def write(self, path: str, about: dict[str, Any]) -> None:
-        """Rows as files of a folder, and what is known about them."""
+    def write(self, path: str, about: dict[str, Any], weights: Mapping[int, tuple[Sequence[str], Array]]) -> None:
+        """Rows as files of a folder, and what is known about them.
+
+        weights : by side, the names of features and what they weigh, (p, f).
+        """
 
 
 class Engine(Protocol):
@@ -151,6 +165,9 @@ class Engine(Protocol):
         self, X: Any, y: Any, weight: Any, loss: Loss, roles: tuple[str, str], *, dtype: Any, splits: bool
     ) -> Any:
         """Cells with targets from pairs worth y."""
+
+    def about(self, given: Any, side: int, told: Any, role: str) -> RowFeatures:
+        """Features of the rows of a side, from anything that `Features.of` or this engine takes. role : of the side."""
 
     def starts(
         self, cells: Any, rank: int, init: str, seeds: Sequence[int], dtype: Any

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from halfstep.core import losses
 from halfstep.core.arrays import Floats
 from halfstep.core.cells import Observations
+from halfstep.core.drawn_features import FACTORED
 from halfstep.core.estimators import available_if
 from halfstep.core.fitted import FromFit, fit_of
 from halfstep.core.initial import seed_from
@@ -35,7 +36,7 @@ from halfstep.models.answers import Ranking
 from halfstep.models.drawn import DrawnFit, Pairs
 from halfstep.models.factor import SIDES
 from halfstep.models.keeping import Watched
-from halfstep.models.known import read_both
+from halfstep.models.known import read_here
 from halfstep.models.memory import MemoryEstimate
 from halfstep.models.ratings import RatingColumns
 from halfstep.models.sampling import CLASSES, LIKELIHOODS, Plan, draw_new_users, sample
@@ -166,14 +167,14 @@ class BayesMF(Shown):
         sample_weight : (N,) how often each pair counts, >= 0, whole numbers for classes; None is 1 for all.
         validation : pairs and values held out, (X, y); the bar and `history_` then have the error of the mean so far.
         user_features, item_features : what is known of users and items beside their values: whatever
-            `halfstep.Features.of` takes, such as a frame with an id column. For fits on this machine.
+            `halfstep.Features.of` takes, such as a frame with an id column. The driver holds them on a cluster.
         """
         self._check_parameters()
         engine = LocalEngine(self.n_threads) if self.engine is None else self.engine
         read = engine.read_values(X, y, sample_weight, self._loss(), SIDES, dtype=np.float64, splits=False)
         given = engine.to_draw(read)
         try:
-            features = read_both(read, user_features, item_features)
+            features = read_here(given.ids, user_features, item_features)
             plan = self._plan(given)
             mark = plan.mark(given, features)
             file = SweepFile.of(self.checkpoint, self.every, self.resume, self.random_state, mark)
@@ -359,8 +360,19 @@ class BayesMF(Shown):
 
     # ------------------------------------------------------------------ memory and files
 
-    def estimate_memory(self, n_users: int, n_items: int, nnz: int) -> MemoryEstimate:
-        """Bytes that a fit to `nnz` pairs holds at once beyond its input; the kept draws stay."""
+    def estimate_memory(
+        self,
+        n_users: int,
+        n_items: int,
+        nnz: int,
+        *,
+        user_features: tuple[int, int] | None = None,
+        item_features: tuple[int, int] | None = None,
+    ) -> MemoryEstimate:
+        """Bytes that a fit to `nnz` pairs holds at once beyond its input; the kept draws stay.
+
+        user_features, item_features : columns and stored values of features, where there are any.
+        """
         for name, value in (("n_users", n_users), ("n_items", n_items), ("nnz", nnz)):
             check_number(name, value, at_least=1, whole=True)
         d = RatingColumns(self.rank or self.default_rank(n_users, n_items, nnz), True, True).d
@@ -371,6 +383,12 @@ class BayesMF(Shown):
             "cells in both orientations": nnz * (2 * 4 + 3 * 8),
             "targets, weights and scores of cells": nnz * 8 * 8,
         }
+        for side, n, told in (("users", n_users, user_features), ("items", n_items, item_features)):
+            if told is not None:
+                p, stored = told
+                held[f"kept weights of features of {side}"] = kept * 4 * p * d
+                small = 8 * (2 * p**2 if p <= FACTORED else 5 * p * d)
+                held[f"features of {side} and their weights"] = 12 * stored + 8 * (n + 2 * p * d + 3 * n * d) + small
         return MemoryEstimate({"sweeps": held})
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -30,7 +30,7 @@ from halfstep.models import recommend
 from halfstep.models.answers import Ranking
 from halfstep.models.fitted import FactorFit
 from halfstep.models.item_index import ItemIndex, Vectors, exported
-from halfstep.models.known import to_file
+from halfstep.models.known import collected, to_file
 from halfstep.models.lists import Recommender
 from halfstep.models.recommend import FactorScorer, Scorer
 
@@ -234,16 +234,18 @@ class FactorModel(Recommender[Fit], Generic[Fit]):
     def write(self, path: str) -> None:
         """Parquet folders user_factors and item_factors (id, factors), and model.json, into a new folder.
 
+        Where a side has features, also user_feature_weights or item_feature_weights (feature, weights).
         For models fitted by `SparkEngine`.
         """
-        fit = self._fit()
-        fit.kept.write(path, {"kind": self._kind, "params": self._saved_params(), **self._meta()})
+        fit, about = self._fit(), {"kind": self._kind, "params": self._saved_params(), **self._meta()}
+        weights = {k: (known.called, known.weights) for k, known in enumerate(fit.known) if known is not None}
+        fit.kept.write(path, about, weights)
 
     def collect(self) -> Self:
         """The model on this machine, with its ids, factors and interactions, after a fit by `SparkEngine`."""
         fit = self._fit()
         model = type(self)(**(self.get_params(deep=False) | {"engine": None}))
-        model.fitted_ = replace(fit, kept=fit.kept.collect())
+        model.fitted_ = replace(fit, kept=fit.kept.collect(), known=collected(fit.known, fit.kept))
         return model
 
     def _kept_objects(self) -> dict[str, Any]:

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from halfstep.core.loop import alternate
 from halfstep.core.problem import Problem, Side, Solver
 from halfstep.data.features import Features
+from halfstep.engine.features import with_constant
 from halfstep.engine.local import thread_count
 from halfstep.engine.protocol import Engine
 from halfstep.errors import check_number
 from halfstep.metrics import ndcg_at_k
-from halfstep.models.known import with_constant
 from halfstep.models.recommend import top_k
 
 Array = NDArray[Any]

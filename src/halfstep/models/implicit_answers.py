@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from halfstep.core.estimators import Transformer, framed
-from halfstep.core.initial import AtRows, AtZero
+from halfstep.core.initial import AtZero
 from halfstep.core.weighting import Weighting
 from halfstep.data.features import Features
 from halfstep.data.frames import is_frame
@@ -25,7 +25,7 @@ from halfstep.models.answers import Explanation
 from halfstep.models.factor import FactorModel
 from halfstep.models.fold_in import Newcomer, average_of, explained, somebody_with
 from halfstep.models.held_out import keep_some
-from halfstep.models.known import need, with_items
+from halfstep.models.known import expected_new, need, with_items
 from halfstep.models.newcomers import NewcomerRecommender
 from halfstep.models.recommend import Scorer, top_k
 from halfstep.models.strength import ImplicitFit
@@ -47,18 +47,13 @@ class ImplicitModel(ShownRecommender, Transformer, FactorModel[ImplicitFit], New
         scheme = self._scheme()
         return given.weighed(scheme, self._fit().margins if scheme.needs_margins else None, self._number())
 
-    def _folded(self, given: Any, features: Features | None = None) -> KeptSide:
+    def _folded(self, given: Any, features: Any = None, argument: str = "features") -> KeptSide:
         """New users, solved against the fitted items; those without cells are what their features say."""
         fit = self._fit()
-        known, n = fit.known[0], given.cells.shape[0]
-        means = None if known is None else known.expected(features or known.encoded(None, n))
-        start = AtZero(fit.chosen.rank, self._number()) if means is None else AtRows(means)
+        means = expected_new(fit.kept, given, fit.known[0], features, argument, by_id=False)
+        start = AtZero(fit.chosen.rank, self._number()) if means is None else None
         problem = fit.chosen.single(given.cells, self._loss(), fit.counts, means)
         return fit.kept.fold_in(given, problem, start, Solver("exact"), self.n_threads)
-
-    def _told(self, given: Any, n: int, argument: str) -> Features | None:
-        """Features of n new users, encoded as those of the fit; None where none are given."""
-        return None if given is None else need(self._fit().known[0], 0, argument).encoded(given, n)
 
     # ------------------------------------------------------------------ somebody new
 
@@ -70,13 +65,12 @@ class ImplicitModel(ShownRecommender, Transformer, FactorModel[ImplicitFit], New
             `set_output(transform="pandas")` the answer is a frame, of a frame of pairs with its users as the index.
             After a fit by `SparkEngine`: a Spark DataFrame like that of the fit; the answer is a DataFrame
             (user, factors).
-        user_features : of the rows of X, in their order, for models that were fitted with such features. A row without
-            interactions is what its features say; without both it is an average one.
+        user_features : of the rows of X, in their order (by id on a cluster), for models that were fitted with such
+            features. A row without interactions is what its features say; without both it is an average one.
         """
         fit = self._fit()
         given: Any = self._weighed(fit.kept.read(X, dtype=self._number(), signed=self.dislikes))
-        told = None if user_features is None else self._told(user_features, given.cells.shape[0], "user_features")
-        rows = self._folded(given, told).whole()
+        rows = self._folded(given, user_features, "user_features").whole()
         if not isinstance(rows, np.ndarray):  # rows on a cluster are a frame already
             return rows
         return framed(self, rows, X, given.ids[0].ids if is_frame(X) else None)
@@ -95,8 +89,7 @@ class ImplicitModel(ShownRecommender, Transformer, FactorModel[ImplicitFit], New
             if features is not None:
                 raise ValueError("how='average' looks at items alone; leave features out, or take how='fold_in'.")
             return self._scored(average_of(self._fit(), weighed.cells, self._number()))
-        told = self._told(features, given.cells.shape[0], "features")
-        return self._scored(self._folded(weighed, told).whole())
+        return self._scored(self._folded(weighed, features).whole())
 
     def _encoded(self, features: Any) -> Features:
         return need(self._fit().known[0], 0, "features").features.encode(features)
@@ -146,7 +139,7 @@ class ImplicitModel(ShownRecommender, Transformer, FactorModel[ImplicitFit], New
             told = None if known is None else known.features.take(row)
         else:
             given = without_cells(fit.items) if items is None else somebody_with(fit, items, None, self._number())
-            told = self._told(features, 1, "features") or (None if known is None else known.encoded(None, 1))
+            told = None if known is None and features is None else need(known, 0, "features").encoded(features, 1)
         problem = fit.chosen.single(self._weighed(given).cells, self._loss(), fit.counts)
         return explained(fit, Newcomer(problem, told), int(self.item_positions([item])[0]))
 

@@ -19,10 +19,10 @@ from halfstep.core.regression import HALF, Regression
 from halfstep.data.features import Features
 from halfstep.data.files import Saved
 from halfstep.data.ids import Index
-from halfstep.data.sweeps import digest_of
 from halfstep.data.table import CellsHere
 from halfstep.data.tensors import OFFSETS, PLACES, Tensor
-from halfstep.engine.local import thread_count
+from halfstep.engine.features import FeaturesHere, RowFeatures, encoded_rows, expected_rows, with_constant
+from halfstep.engine.protocol import Engine, KeptRows
 from halfstep.models.answers import Parts
 
 Array = NDArray[Any]
@@ -33,28 +33,13 @@ CONSTANT, INTERACTIONS = "(everybody)", "(interactions)"
 """What the constant feature, and what a row is beside its features, are called where reasons are given."""
 
 
-def read_features(given: Any, index: Index, side: str) -> Features | None:
-    """Features of the ids of a side, in their order; None where none are given. Rows of other ids are not used.
-
-    side : "user" or "item", whatever the data set calls them.
-    """
-    if given is None:
-        return None
-    features = Features.of(given, side=side)
-    return Features(features.aligned(index), features.names, index, features.blocks)
-
-
-def with_constant(matrix: Any) -> sp.csr_array:
-    """[F | 1], (n, p + 1)."""
-    return sp.csr_array(sp.hstack([matrix, np.ones((matrix.shape[0], 1))], format="csr"))
-
-
 @dataclass(frozen=True, eq=False)
 class WeighedFeatures:
     """Features of one side of a fit, and what they weigh.
 
-    features : a row for each id of the side, in their order. weights : W (p + 1, f) over the free columns of a row, the
-    last row for the constant. eta : how strongly they were held. share : of the penalty of rows, that about W'f.
+    features : a row for each id of the side, in their order; only how they are encoded, where rows are on a cluster.
+    weights : W (p + 1, f) over the free columns of a row, the last row for the constant. eta : how strongly they were
+    held. share : of the penalty of rows, that about W'f.
     """
 
     features: Features
@@ -63,34 +48,26 @@ class WeighedFeatures:
     share: float = HALF
 
     @classmethod
-    def of(cls, features: Features | None, side: Side, rows: Array, dtype: Any) -> Self | None:
-        """What a fit learned; None where nothing is known of the side.
-
-        rows : of the side. In the only sweep of a short fit they were still zero when weights were due; these are
-            solved now, which the objective of that sweep does not know.
-        """
+    def of(cls, features: RowFeatures | None, side: Side, dtype: Any) -> Self | None:
+        """What a fit learned; None where nothing is known of the side."""
         if features is None or side.features is None:
             return None
         weights = side.features.weights
-        if weights is None:
-            start, stop = side.columns(rows.shape[1])
-            weights = side.features.learned(np.ascontiguousarray(rows[:, start:stop]), thread_count(None)).weights
-        assert weights is not None
-        return cls(features, np.ascontiguousarray(weights, dtype), side.features.eta, side.features.share)
+        assert weights is not None, "a fit has solved them"
+        return cls(features.known, np.ascontiguousarray(weights, dtype), side.features.eta, side.features.share)
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """The p + 1 features by name."""
+        return (*self.features.names, CONSTANT)
 
     def expected(self, features: Features) -> Array:
         """Where rows with these features are held, share * W'f, (k, f)."""
-        return np.ascontiguousarray(self.share * (with_constant(features.matrix) @ self.weights), self.weights.dtype)
+        return expected_rows(features, self.weights, self.share)
 
     def encoded(self, given: Any, n: int) -> Features:
         """Features of n new rows; None of which stands for rows of which nothing is known."""
-        if given is None:
-            nothing = sp.csr_array((n, self.features.shape[1]))
-            return replace(self.features, matrix=nothing, ids=None)
-        rows = self.features.encode(given)
-        if len(rows) != n:
-            raise ValueError(f"features has {len(rows)} rows; it must have {n}, one for each row that is asked about.")
-        return rows
+        return encoded_rows(self.features, given, n)
 
     def grown(self, given: Any, index: Index) -> WeighedFeatures:
         """The same over more ids: what is given holds, then what was known, and else nothing is."""
@@ -116,55 +93,59 @@ class WeighedFeatures:
         """
         row = with_constant(features.matrix[[0]])
         values = self.share * row.data * (self.weights[row.indices].astype(np.float64) @ along)
-        names = np.array([*self.features.names, CONSTANT], object)[row.indices]
+        names = np.array(self.called, object)[row.indices]
         if whole is not None:
             names, values = np.append(names, INTERACTIONS), np.append(values, whole - values.sum())
         order = np.argsort(-np.abs(values), kind="stable")
         return Parts(names[order], values[order])
 
 
+BothFeatures = tuple[RowFeatures | None, RowFeatures | None]
 Sides = tuple[WeighedFeatures | None, WeighedFeatures | None]
 NOTHING: Sides = (None, None)
 
 
-def digest_of_features(features: Features) -> str:
-    """The same for the same rows of features."""
-    matrix = features.matrix
-    return digest_of(*(np.asarray(part) for part in (matrix.indptr, matrix.indices, matrix.data)))
-
-
-def read_both(given: Any, user_features: Any, item_features: Any) -> tuple[Features | None, Features | None]:
-    """Features of both sides of what an engine has read, in the order of its ids."""
-    told = user_features, item_features
-    if all(each is None for each in told):
-        return None, None
-    if not isinstance(given, CellsHere):
-        raise ValueError(
-            "user_features and item_features need a fit on this machine; leave them out, or fit without SparkEngine."
-        )
-    users, items = (read_features(*each) for each in zip(told, given.ids, SIDES, strict=True))
+def read_both(engine: Engine, given: Any, user_features: Any, item_features: Any) -> BothFeatures:
+    """Features of both sides of what an engine has read, in the order of its ids; None where none are given."""
+    users, items = (
+        None if told is None else engine.about(given, side, told, role)
+        for side, (told, role) in enumerate(zip((user_features, item_features), SIDES, strict=True))
+    )
     return users, items
 
 
-def expecting(
-    problem: Problem, features: Sequence[Features | None], strengths: Sequence[float], share: float = HALF
-) -> Problem:
+def read_here(ids: tuple[Index, Index], user_features: Any, item_features: Any) -> Sequence[Features | None]:
+    """The same for a fit that keeps what is known of its rows on this machine, wherever its cells are."""
+    both = zip((user_features, item_features), ids, SIDES, strict=True)
+    return [None if told is None else FeaturesHere.of(told, index, role).known for told, index, role in both]
+
+
+def digests(features: BothFeatures) -> dict[str, str]:
+    """By side, for those that have features; the same for the same rows of them."""
+    return {name: told.digest() for name, told in zip(SIDES, features, strict=True) if told is not None}
+
+
+def expecting(problem: Problem, features: BothFeatures, strengths: Sequence[float], share: float = HALF) -> Problem:
     """The problem, rows of a side expected where their features say; see `Side.expecting`."""
     users, items = (
-        side if given is None else side.expecting(with_constant(given.matrix), strength, share)
+        side if given is None else given.expecting(side, strength, share)
         for side, given, strength in zip(problem.sides, features, strengths, strict=True)
     )
     return replace(problem, sides=(users, items))
 
 
-def expected_by_id(known: WeighedFeatures | None, given: Any, index: Any) -> Array | None:
-    """Where new rows are held, (n, f), by features that say whose they are; None where the fit knew none."""
+def expected_new(
+    kept: KeptRows, given: Any, known: WeighedFeatures | None, told: Any, argument: str, by_id: bool
+) -> Any:
+    """Where new rows of side 0 are held: a prior for them, or None where the fit knew no features.
+
+    by_id : whether features say whose they are, or are in the order of the rows.
+    """
+    if told is not None:
+        need(known, 0, argument)
     if known is None:
-        if given is not None:
-            need(known, 0, "user_features")
         return None
-    told = known.encoded(None, len(index)) if given is None else known.features.encode(given)
-    return known.expected(told if given is None else replace(told, matrix=told.aligned(index)))
+    return kept.about(given, told, known.features, by_id).means(known.weights, known.share)
 
 
 def held(problem: Problem, known: Sides) -> Problem:
@@ -211,12 +192,26 @@ def with_items(
     return grown, replace(known, features=features)
 
 
-def known_of(features: Sequence[Features | None], session: Any, dtype: Any) -> Sides:
-    """What a fit learned of both sides, from where its loop has ended."""
-    if all(given is None for given in features):
-        return NOTHING
-    both = zip(features, session.problem.sides, session.factors, strict=True)
-    users, items = (WeighedFeatures.of(given, side, rows, dtype) for given, side, rows in both)
+def known_of(features: BothFeatures, session: Any, dtype: Any) -> Sides:
+    """What a fit learned of both sides, from where its loop has ended.
+
+    In the only sweep of a short fit rows may still have been zero when weights were due. These are solved now; the
+    objective of that sweep does not know them.
+    """
+    for side, held in enumerate(session.problem.sides):
+        if held.features is not None and held.features.weights is None:
+            session.learn(side)
+    both = zip(features, session.problem.sides, strict=True)
+    users, items = (WeighedFeatures.of(given, side, dtype) for given, side in both)
+    return users, items
+
+
+def collected(known: Sides, kept: KeptRows) -> Sides:
+    """The same with the features of all rows on this machine."""
+    users, items = (
+        None if each is None else replace(each, features=kept.known(side, each.features))
+        for side, each in enumerate(known)
+    )
     return users, items
 
 

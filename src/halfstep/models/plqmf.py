@@ -19,7 +19,6 @@ from halfstep.core.loop import Callback, Record, Session, measure
 from halfstep.core.losses.coarse import on_grid
 from halfstep.core.losses.constant import best_constant
 from halfstep.core.problem import scaled_penalty
-from halfstep.data.features import Features
 from halfstep.data.files import Saved
 from halfstep.data.pairs import (
     merge_pairs,
@@ -36,9 +35,10 @@ from halfstep.errors import check_number
 from halfstep.models.factor import SIDES
 from halfstep.models.feature_strength import OF_RATINGS, both_strengths
 from halfstep.models.known import (
+    BothFeatures,
     Sides,
-    digest_of_features,
-    expected_by_id,
+    digests,
+    expected_new,
     expecting,
     grown_known,
     held,
@@ -179,7 +179,7 @@ class PLQMF(RatingModel):
         y : (N,) what the pairs are worth: numbers or two classes, as the loss wants them.
         sample_weight : (N,) how much each pair counts, >= 0; None is 1 for all.
         user_features, item_features : what is known of users and items beside their ratings: whatever
-            `halfstep.Features.of` takes, such as a frame with an id column. For fits on this machine.
+            `halfstep.Features.of` takes, such as a frame with an id column; with `SparkEngine` also a Spark DataFrame.
         """
         self._check_parameters()
         engine, loss = self._where(), self._loss()
@@ -193,7 +193,7 @@ class PLQMF(RatingModel):
             splits=loss.is_quadratic and not self.nonnegative,  # other rows need their cells in one place
         )
         seed = seed_from(self.random_state)
-        features = read_both(given, user_features, item_features)
+        features = read_both(engine, given, user_features, item_features)
         if loss.beside and features != (None, None):
             raise ValueError("features do not go with losses.Quantiles yet; fit each level by losses.Quantile.")
         one = partial(self._fitted, engine, seed, self._sweep_file(), count(), features=features)
@@ -208,7 +208,7 @@ class PLQMF(RatingModel):
         numbers: Iterator[int],
         given: Any,
         loss: losses.Loss,
-        features: Sequence[Features | None] = (None, None),
+        features: BothFeatures = (None, None),
     ) -> RatingFit:
         """The factorisation of these cells under one loss. numbers : of the parts that are kept in files."""
         penalty, constant, loss = self._learned(given, loss, seed)
@@ -221,7 +221,7 @@ class PLQMF(RatingModel):
         scale = float(self.init_scale) * penalty.spread**0.5
         starting = partial(RatingStart, columns, scale, constant)
         bounded, dtype = bool(self.nonnegative), np.dtype(self.dtype)
-        mark = {name: digest_of_features(told) for name, told in zip(SIDES, features, strict=True) if told is not None}
+        mark = digests(features)
         usual = tuple(OF_RATINGS * n for n in given.cells.shape)
         strengths = both_strengths(usual if self.feature_reg is None else self.feature_reg)
         problem = expecting(problem, features, strengths, 1.0)
@@ -329,7 +329,7 @@ class PLQMF(RatingModel):
         fit: RatingFit = self._fit()
         given = fit.kept.read_values(X, y, sample_weight, fit.loss, fit.classes, dtype=self._number())
         problem = self._problem(given.cells, fit.columns, fit.penalty, fit.loss)
-        means = expected_by_id(fit.known[0], features, getattr(given, "ids", (None,))[0])
+        means = expected_new(fit.kept, given, fit.known[0], features, "user_features", by_id=True)
         if means is not None:
             problem = replace(problem, sides=(replace(problem.sides[0], prior=means), problem.sides[1]))
         start = self._at_zero(fit.columns)

@@ -25,9 +25,10 @@ from halfstep.core.mixing import effective_size, split_r_hat
 from halfstep.data.features import Features
 from halfstep.data.sweeps import SweepFile, digest_of
 from halfstep.engine.drawing import CellsToDraw, cells_in_units
+from halfstep.engine.features import FeaturesHere
 from halfstep.models.drawn import DrawnFit, Pairs, with_ends
 from halfstep.models.keeping import Kept, Watched
-from halfstep.models.known import SIDES, digest_of_features
+from halfstep.models.known import SIDES
 from halfstep.models.ratings import RatingColumns
 
 LIKELIHOODS = ("gaussian", "student", "probit", "ordinal")
@@ -64,7 +65,7 @@ class Plan:
     def mark(self, given: CellsToDraw, features: Sequence[Features | None]) -> dict[str, str]:
         """Which fit this is, for its checkpoints."""
         told = {
-            f"{name}_features": digest_of_features(each)
+            f"{name}_features": FeaturesHere(each).digest()
             for name, each in zip(SIDES, features, strict=True)
             if each is not None
         }

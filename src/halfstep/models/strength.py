@@ -6,7 +6,7 @@ The rules come from the tables of docs/wals.md, over ESCO, O*NET, the sample ski
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,10 +18,9 @@ from halfstep.core.cells import Observations
 from halfstep.core.losses import Loss
 from halfstep.core.problem import Problem, Side, scaled_penalty
 from halfstep.core.weighting import Margins
-from halfstep.data.features import Features
 from halfstep.errors import check_number
 from halfstep.models.fitted import FactorFit
-from halfstep.models.known import expecting
+from halfstep.models.known import BothFeatures, expecting
 
 LEAST_RANK, MOST_RANK, MOST_WORK = 128, 512, 4e11  # products of a sweep: cells times the square of the rank
 BACKGROUND = 0.03
@@ -134,7 +133,7 @@ class Strength:
         cells: Any,
         loss: Loss,
         margins: Margins | None = None,
-        features: Sequence[Features | None] = (None, None),
+        features: BothFeatures = (None, None),
     ) -> Problem:
         """What is minimised over these cells, and the features of both sides where they are known."""
         a, c = self.factors(cells, margins)

@@ -15,7 +15,6 @@ from halfstep.core.fitted import FromFit
 from halfstep.core.initial import INITS, AtZero, seed_from, widened
 from halfstep.core.loop import Callback, Record, Session, measure
 from halfstep.core.problem import METHODS
-from halfstep.data.features import Features
 from halfstep.data.files import Saved
 from halfstep.data.table import CellsHere, from_saved, merge, read_table, to_arrays
 from halfstep.engine import LocalEngine, Outcome, Solver
@@ -24,7 +23,7 @@ from halfstep.errors import check_number, one_of
 from halfstep.models.answers import Explanation, Ranking
 from halfstep.models.feature_strength import COLUMNS, both_strengths, learned_strengths
 from halfstep.models.implicit_answers import ImplicitModel
-from halfstep.models.known import SIDES, digest_of_features, from_file, grown_known, held, known_of, read_both
+from halfstep.models.known import BothFeatures, digests, from_file, grown_known, held, known_of, read_both
 from halfstep.models.memory import estimate_memory
 from halfstep.models.more import grown, solve_touched, touched
 from halfstep.models.stopping import SweepJudge
@@ -34,6 +33,9 @@ EXACT_SWEEPS = 2
 """The last ones of a fit under "auto", at least."""
 
 __all__ = ["WALS", "Explanation", "Ranking"]
+
+SAMPLE = 4_000_000
+"""Cells that a cluster sends here to learn `feature_reg` from; on one machine all are looked at."""
 
 
 @dataclass(eq=False, repr=False)
@@ -174,7 +176,8 @@ class WALS(ImplicitModel):
         y : ignored, for scikit-learn.
         user_features, item_features : what is known of users and items beside their interactions: whatever
             `halfstep.data.features.Features.of` takes, such as a frame with an id column. Ids without a row are known
-            by their interactions alone; rows of other ids are not used. For fits on this machine.
+            by their interactions alone; rows of other ids are not used. A Spark DataFrame with an
+            id column as well, with `SparkEngine`.
         validation : cells kept from X, over the same users and items (matrix, array or `Interactions`), or a frame of
             them by id. After every sweep up to 1,000 of their users are ranked for; the fit ends when `metric` has not
             risen for `patience` sweeps, and keeps the sweep at which it was best. `history_` has the metric.
@@ -190,9 +193,9 @@ class WALS(ImplicitModel):
         weighed = given.weighed(self._scheme(), None, dtype)
         chosen = self._chosen(weighed.cells)
         counts = schemes.margins(given.cells) if chosen.counts_matter and isinstance(given, CellsHere) else None
-        features = read_both(given, user_features, item_features)
+        features = read_both(engine, given, user_features, item_features)
         if any(each is not None for each in features):
-            chosen = replace(chosen, feature_reg=self._feature_reg(engine, weighed, chosen, counts, features))
+            chosen = replace(chosen, feature_reg=self._feature_reg(weighed, chosen, counts, features))
         problem = chosen.problem(weighed.cells, self._loss(), counts, features)
         judge = None
         if validation is not None:
@@ -202,7 +205,7 @@ class WALS(ImplicitModel):
         best: tuple[Outcome, Session] | None = None
         file = self._sweep_file()
         mark = {} if judge is None else {"validation": judge.digest()}
-        mark |= {name: digest_of_features(told) for name, told in zip(SIDES, features, strict=True) if told is not None}
+        mark |= digests(features)
         for number, (start, order) in enumerate(self._starts(engine, weighed, chosen.rank)):
             session = engine.open(problem, start, self._solver())
             stops: tuple[Callback, ...] = ()
@@ -306,15 +309,15 @@ class WALS(ImplicitModel):
         powers = powers_of("background_power", self.background_power)
         return Strength.given(*size, self.rank, self.background, self.reg, self.reg_scaling, powers)
 
-    def _feature_reg(
-        self, engine: Engine, given: Any, chosen: Strength, counts: Any, features: Sequence[Features | None]
-    ) -> tuple[float, float]:
-        """How strongly weights of features are held on both sides: as given, or learned."""
+    def _feature_reg(self, given: Any, chosen: Strength, counts: Any, features: BothFeatures) -> tuple[float, float]:
+        """How strongly weights of features are held on both sides: as given, or learned, here, from `SAMPLE` cells."""
         if self.feature_reg is not None:
             return both_strengths(self.feature_reg)
-        plain = chosen.problem(given.cells, self._loss(), counts)
-        (start, order), *_ = engine.starts(given.cells, min(chosen.rank, COLUMNS), "scaled", [0], self._number())
-        return learned_strengths(engine, plain, start, order, features)
+        engine, cells = LocalEngine(self.n_threads), given.sample(SAMPLE)
+        told = [None if each is None else each.here(cells, side) for side, each in enumerate(features)]
+        plain = chosen.problem(cells, self._loss(), counts)
+        (start, order), *_ = engine.starts(cells, min(chosen.rank, COLUMNS), "scaled", [0], self._number())
+        return learned_strengths(engine, plain, start, order, told)
 
     def _starts(self, engine: Engine, given: Any, rank: int) -> Iterator[tuple[Any, tuple[int, int]]]:
         """Where factors start and the order of half-steps, for each of `n_init` fits."""

@@ -13,7 +13,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from halfstep.engine.spark.tasks import BlockRows, PerRow, Summary
 from halfstep.errors import CheckpointError
 
 __all__ = ["CheckpointError", "Checkpoints", "Files", "array_of", "digest", "fingerprint_of", "text_of"]
+_ARRAYS, _RECORD = "first long, d int, dtype string, values binary", 1 << 24
 _BLOCKS = "block int, n int, d int, values binary, duals binary"
 
 
@@ -78,8 +79,14 @@ class Checkpoints:
         for side, factors in enumerate(session.factors):
             frame = self.spark.createDataFrame(_packed(factors), _BLOCKS)
             frame.write.mode("overwrite").parquet(f"{self.folder}/{name}/side{side}")
+        both: list[Any] = [spec.features for spec in session.problem.sides]
+        told = [None if held is None else held.state() for held in both]
+        for side, learned in enumerate(told):
+            for part, array in (learned or {}).items():
+                self._save_array(f"{name}/{part}{side}", array)
         state = {
             "mark": self.mark,
+            "told": [None if each is None else [part for part, a in each.items() if a is not None] for each in told],
             "history": self.history,
             "sides": [{"gram": text_of(f.gram), "long": text_of(f.long), "cost": f.cost} for f in session.factors],
         }
@@ -89,6 +96,24 @@ class Checkpoints:
         old = held(session.factors)
         self._load(session, name)
         let_go(old, session.factors)
+
+    def _save_array(self, name: str, array: Any) -> None:
+        """An array of the driver as Parquet, some rows to a record: W may be large."""
+        if array is None:
+            return
+        step = max(1, _RECORD // max(array[0].nbytes, 1))
+        parts = [(k, array[k : k + step]) for k in range(0, len(array), step)]
+        rows = [
+            (k, part.shape[1], str(part.dtype), bytearray(np.ascontiguousarray(part).tobytes())) for k, part in parts
+        ]
+        self.spark.createDataFrame(rows, _ARRAYS).write.mode("overwrite").parquet(f"{self.folder}/{name}")
+
+    def _load_array(self, name: str) -> Any:
+        rows = self.spark.read.schema(_ARRAYS).parquet(f"{self.folder}/{name}").collect()
+        parts = [
+            np.frombuffer(r["values"], r["dtype"]).reshape(-1, r["d"]) for r in sorted(rows, key=lambda r: r["first"])
+        ]
+        return np.concatenate(parts)
 
     def _load(self, session: DistributedSession, name: str) -> list[Record]:
         """Put the factors of a checkpoint into a session; returns the sweeps that led to them."""
@@ -105,12 +130,18 @@ class Checkpoints:
                     found.kept.unpersist()
                     found.kept = None
             session.factors[side] = found
+        for side, parts in enumerate(state.get("told", (None, None))):
+            if parts is not None:
+                session.restore(side, {part: self._load_array(f"{name}/{part}{side}") for part in parts})
         history: list[Record] = state["history"]
         return history
 
 
 def fingerprint_of(problem: Problem, cells: DistributedCells, solver: Solver, start: Any) -> dict[str, str]:
     """What must be the same for a fit to go on: short digests of the data, the cut into blocks, and the parameters."""
+    both: list[Any] = [spec.features for spec in problem.sides]
+    told = [None if held is None else [held.eta, held.share, held.mark] for held in both]
+    sides = [_plain(replace(spec, features=None)) for spec in problem.sides]
     starts = [digest(array.tobytes()) for array in start] if isinstance(start, list) else start
     return {
         "data": cells.fingerprint,
@@ -120,9 +151,10 @@ def fingerprint_of(problem: Problem, cells: DistributedCells, solver: Solver, st
                 [
                     problem.loss.to_dict(),
                     problem.background,
-                    *map(_plain, problem.sides),
+                    *sides,
                     _plain(solver),
                     _plain(starts),
+                    *([told] if any(told) else []),
                 ],
                 default=str,
             ).encode()

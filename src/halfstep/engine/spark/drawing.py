@@ -43,10 +43,8 @@ class DrawnThere:
 
     @classmethod
     def of(cls, given: CellsThere) -> DrawnThere:
-        first, second = (
-            Index(numbering.frame.toPandas().sort_values("position")["id"].to_numpy(), role)
-            for numbering, role in zip(given.numberings, given.columns.roles, strict=True)
-        )
+        both = zip(given.numberings, given.columns.roles, strict=True)
+        first, second = (numbering.ids(role) for numbering, role in both)
         return cls(given, (first, second))
 
     @property
@@ -123,6 +121,8 @@ class FarCells:
         def run(part: Part, shared: tuple[Array, RowDraw]) -> tuple[int, Array, int]:
             rows, how = shared
             mine = np.ascontiguousarray(rows[part.rows])
+            if len(how.prior) > 1:  # rows are where their features say
+                how = how._replace(prior=np.ascontiguousarray(how.prior[part.rows]))
             failed = draw_part(part, mine, how, 1)
             return part.first, mine[:, slice(*how.free)], failed
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -16,6 +16,7 @@ from halfstep.engine.spark.cells import DistributedCells
 from halfstep.engine.spark.checkpoint import Checkpoints, fingerprint_of
 from halfstep.engine.spark.drawing import DrawnThere
 from halfstep.engine.spark.factors import Factors
+from halfstep.engine.spark.features import FeaturesThere
 from halfstep.engine.spark.instances import InstanceFrame
 from halfstep.engine.spark.reading import CellsThere, encoded, read_cells
 from halfstep.engine.spark.session import DistributedSession
@@ -89,7 +90,7 @@ class SparkEngine:
             context.environment.setdefault("SPARK_SIMPLIFIED_TRACEBACK", "1")
         n = max(2, int(context.defaultParallelism))
         try:
-            versions = set(context.parallelize(range(n), n).map(_version).collect())
+            versions = set(context.parallelize(range(n), n).map(_versions()).collect())
         except Exception as error:
             if "No module named 'halfstep" in str(error) or "No module named 'numpy" in str(error):
                 raise RuntimeError(f"the executors cannot import halfstep. {_SHIP}") from error
@@ -127,6 +128,10 @@ class SparkEngine:
             dtype=dtype,
         )
         return replace(given, classes=classes)
+
+    def about(self, given: CellsThere, side: int, told: Any, role: str) -> FeaturesThere:
+        """From anything that `Features.of` takes, or a DataFrame with an id column."""
+        return FeaturesThere.of(given, side, told, role)
 
     def starts(
         self, cells: DistributedCells, rank: int, init: str, seeds: Sequence[int], dtype: Any
@@ -173,11 +178,19 @@ class SparkEngine:
 
     def keep(self, given: CellsThere, session: DistributedSession) -> RowsThere:
         own, other = session.factors
-        return RowsThere(self, given, (own, other), self.n_blocks, self.broadcast_limit)
+        features = [held.features for held in session.problem.sides]
+        return RowsThere(self, given, (own, other), self.n_blocks, self.broadcast_limit, (features[0], features[1]))
 
 
-def _version(_: int) -> str:
-    return __version__
+def _versions() -> Callable[[int], str]:
+    """What says the version that an executor has; a closure, so that nothing else of this module is imported there."""
+
+    def version(_: int) -> str:
+        from halfstep._version import __version__ as there
+
+        return there
+
+    return version
 
 
 def _is_classic(spark: Any) -> bool:

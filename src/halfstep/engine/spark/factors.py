@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from halfstep.engine.spark import tasks
 from halfstep.engine.spark.layout import Layout
-from halfstep.engine.spark.moves import keyed
+from halfstep.engine.spark.moves import Shared, keyed
 from halfstep.engine.spark.sums import in_order
 from halfstep.engine.spark.tasks import Array, BlockRows
 
@@ -25,7 +25,7 @@ class Factors:
 
     long : (L, d) values of the long rows, on the driver.
     values : (n, d) all rows, on the driver, rotated; None where they are too many.
-    shared : broadcast of `values`, made when an executor first needs it.
+    shared : `values` in every executor, sent when an executor first needs it.
     kept : RDD of (block, BlockRows), persisted, among them pieces of long rows; None where nothing but `values` counts.
     bases : rotations that `shared` and `kept` still lack, in order.
     gram, cost : of all rows, rotated.
@@ -62,8 +62,9 @@ class Factors:
     def share(self, rotated: bool = True) -> Any:
         """A broadcast of all rows; one that still lacks `bases` does where rotated is False."""
         if self.shared is None or (rotated and self.bases):
+            assert self.values is not None
             self.needs += [self.shared] if self.shared is not None else []
-            self.shared, self.bases = self.context.broadcast(self.values), []
+            self.shared, self.bases = Shared(self.context, self.values), []
         return self.shared
 
     def rows(self) -> Any:

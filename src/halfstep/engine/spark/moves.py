@@ -1,4 +1,4 @@
-"""How RDDs are keyed, brought together and kept. Knows nothing of what is in them.
+"""How RDDs are keyed, brought together and kept, and arrays shared. Knows nothing of what is in them.
 
 Every RDD of a side has the partitions of its layout, and its partition p holds what has the key p; so RDDs of one side
 are put together without a shuffle.
@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 def by_number(key: int) -> int:
@@ -68,6 +71,46 @@ def expanding(make: Callable[..., Sequence[Any]], names: list[str]) -> Callable[
                 yield pa.RecordBatch.from_arrays([pa.array(values) for values in make(*row)], names=names)
 
     return run
+
+
+class Shared:
+    """An array that every executor has once: Python workers map the file that Spark has put there, and so share its
+    pages. Like a broadcast; where its file is not as expected a worker has a copy of its own.
+    """
+
+    def __init__(self, context: Any, values: NDArray[Any]) -> None:
+        values = np.ascontiguousarray(values)
+        self._broadcast, self._shape, self._dtype = context.broadcast(values), values.shape, values.dtype
+
+    @property
+    def value(self) -> NDArray[Any]:
+        found = self._broadcast
+        if getattr(found, "_sc", None) is None and getattr(found, "_path", None):  # in a worker
+            n_bytes = int(np.prod(self._shape)) * self._dtype.itemsize
+            place = place_of_bytes(found._path, n_bytes)
+            if place is not None:
+                return np.memmap(found._path, self._dtype, "r", place, self._shape)
+        values: NDArray[Any] = found.value
+        return values
+
+    def destroy(self) -> None:
+        self._broadcast.destroy()
+
+    def unpersist(self) -> None:
+        self._broadcast.unpersist()
+
+
+def place_of_bytes(path: str, n_bytes: int) -> int | None:
+    """Where the numbers of a pickled array begin in a file; None where that cannot be told."""
+    if not n_bytes:
+        return None
+    with open(path, "rb") as file:
+        head = file.read(1024)
+    for code in (b"\x96", b"\x8e"):  # how pickle begins a long bytearray, or bytes: the code, and their number
+        mark = code + n_bytes.to_bytes(8, "little")
+        if head.count(mark) == 1:
+            return head.index(mark) + len(mark)
+    return None
 
 
 class Tally:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from halfstep.data.ids import Index
 from halfstep.engine.spark.chunks import Chunk, Chunks, pack, unpack
 from halfstep.engine.spark.layout import Ints, Layout
 from halfstep.engine.spark.moves import expanding, kept, keyed, together
@@ -76,6 +77,11 @@ class Numbering:
         table = self.spark.createDataFrame(packed, "first long, ids binary")
         listed = expanding(_listed, ["id", "position"])
         return table.mapInArrow(listed, f"id {self.id_type.simpleString()}, position long")
+
+    def ids(self, role: str) -> Index:
+        """All ids on this machine, in the order of their positions."""
+        table = self.frame.toPandas().sort_values("position")
+        return Index(table["id"].to_numpy(), role)
 
     def ask(self, chunks: Chunks, side: int) -> Any:
         """RDD of (bucket, Ask): which ids the chunks have on a side."""

@@ -13,7 +13,7 @@ from halfstep.core.cells import Observations
 from halfstep.engine.spark.cells import DistributedCells
 from halfstep.engine.spark.factors import Factors
 from halfstep.engine.spark.layout import Ints
-from halfstep.engine.spark.moves import kept, keyed, together
+from halfstep.engine.spark.moves import Shared, kept, keyed, together
 from halfstep.engine.spark.tasks import Array, CellBlock
 
 
@@ -43,17 +43,17 @@ def best_rows(cells: DistributedCells, factors: list[Factors], k: int, keep_seen
     fixed = [own.blocks()] + ([] if keep_seen else [_seen(cells)])
     best: Any = None
     for first, values in _chunks(factors[1], limit, cells.context):
-        chunk = cells.context.broadcast((first, values))
+        chunk = first, Shared(cells.context, values)
 
         def improve(items: Iterator[Any], chunk: Any = chunk) -> Iterator[Any]:
-            first, right = chunk.value
-            yield from _improved(items, first, right, k)
+            first, right = chunk
+            yield from _improved(items, first, right.value, k)
 
         merged = kept(together([*fixed, *([best] if best is not None else [])]).mapPartitions(improve, True))
         merged.count()
         if best is not None:
             best.unpersist()
-        chunk.unpersist()
+        chunk[1].unpersist()
         best = merged
     starts = own.layout.starts
     return best.map(lambda item: _packed(int(starts[item[0]]), item[1]))

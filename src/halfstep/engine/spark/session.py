@@ -7,22 +7,23 @@ partition that needs it), every partition runs the core on its cells, and what t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halfstep.core.loop import Callback, Record
 from halfstep.core.problem import Problem, Side, Solver
+from halfstep.core.regression import LEARNED
 from halfstep.engine.local import gram_matrix, refuse_failed, symmetric_eigen, thread_count
 from halfstep.engine.spark import tasks
 from halfstep.engine.spark.cells import DistributedCells
 from halfstep.engine.spark.constant import ScoredCells, best_lift
 from halfstep.engine.spark.factors import Factors, held, let_go
-from halfstep.engine.spark.moves import Tally, evaluate, kept, kept_twice, keyed, together
+from halfstep.engine.spark.moves import Shared, Tally, evaluate, kept, kept_twice, keyed, together
 from halfstep.engine.spark.sums import in_order
 from halfstep.engine.spark.tasks import Array, BlockRows, PerRow, Piece, SidePart, Step, Summary
 
@@ -41,6 +42,10 @@ class DistributedSession:
         self.callbacks: Sequence[Callback] = ()
         self.stalled = [-1, -1]
         self._side_parts = [self._parts_of(side) for side in (0, 1)]
+        for side, spec in enumerate(problem.sides):
+            held: Any = spec.features
+            if held is not None and (self.is_broadcast(side) or held.is_small):
+                self._hold(side, held.brought())
 
     # ------------------------------------------------------------------ what the loop asks for
 
@@ -67,6 +72,7 @@ class DistributedSession:
         return None
 
     def half_step(self, side: int, evaluate: bool = False) -> dict[str, float]:
+        self.learn(side)
         own, other = self.factors[side], self.factors[1 - side]
         spectrum = self._rotate(side) if self.problem.rotates(self.solver, self.d) else None
         reads_old = self._reads_old(side, evaluate)
@@ -76,7 +82,9 @@ class DistributedSession:
         inputs = self._inputs(side, reads_old)
         if side == 1 and self.problem.constant is not None:
             step = self._lifted(step, inputs, fixed, before, self.problem.constant)
-        new, reports = self._solve(side, step, inputs, fixed, before, reads_old)
+        weights = self._weights(side)
+        told = None if weights is None else Shared(self.cells.context, weights)
+        new, reports = self._solve(side, step, inputs, fixed, before, told, reads_old)
         total: Summary = in_order((p, found) for p, found in reports.items() if isinstance(found, Summary))
         if len(own.layout.long):
             new.long, from_long = self._solve_long(side, step, reports)
@@ -87,7 +95,8 @@ class DistributedSession:
                 total += self._evaluate_long(replace(step, long_own=new.long), inputs, fixed)
         refuse_failed(side, total.sums)
         self.stalled[side] = int(total.sums["stalled"])
-        new.gram, new.cost = total.gram, total.cost
+        spec = self.problem.sides[side]
+        new.gram, new.cost = total.gram, total.cost + (0.0 if spec.features is None else spec.features.cost())
         if new.gram is not None and new.values is not None:  # of the whole, so that its bits are those of one machine
             new.gram = gram_matrix(new.values, thread_count(None))
         old = held(self.factors)
@@ -104,6 +113,28 @@ class DistributedSession:
         """<U'U, V'V>: the sum of z^2 over all cells, observed or not."""
         return float(np.sum(self._gram(0) * self._gram(1)))
 
+    # ------------------------------------------------------------------ features of rows
+
+    def learn(self, side: int) -> None:
+        """The best weights of features for the rows of a side; rows at zero are none yet."""
+        spec, rows = self.problem.sides[side], self.factors[side]
+        held: Any = spec.features
+        if held is not None and not rows.is_zero:
+            self._hold(side, held.learned(rows, slice(*spec.columns(self.d))))
+
+    def restore(self, side: int, learned: Mapping[str, Array]) -> None:
+        """Weights of features as a checkpoint has them; what it lacks is None."""
+        held: Any = self.problem.sides[side].features
+        self._hold(side, held.restored({name: learned.get(name) for name in LEARNED}))
+
+    def _weights(self, side: int) -> Array | None:
+        held = self.problem.sides[side].features
+        return None if held is None else held.weights
+
+    def _hold(self, side: int, held: Any) -> None:
+        sides = [replace(spec, features=held) if k == side else spec for k, spec in enumerate(self.problem.sides)]
+        self.problem = replace(self.problem, sides=(sides[0], sides[1]))
+
     # ------------------------------------------------------------------ a half-step, in parts
 
     def _gram(self, side: int) -> NDArray[np.float64]:
@@ -115,6 +146,7 @@ class DistributedSession:
         """Rotate both sides by the eigenvectors of the other side's Gram matrix: it gets diagonal, no score changes."""
         values, basis = symmetric_eigen(self._gram(1 - side))
         basis = np.ascontiguousarray(basis, self.dtype)
+        self.problem = self.problem.turned(basis)
         for factors in self.factors:
             factors.rotate(basis)
         self.factors[1 - side].gram = np.diag(values)
@@ -122,11 +154,13 @@ class DistributedSession:
 
     def _step(self, side: int, spectrum: NDArray[np.float64] | None, evaluate: bool) -> Step:
         spec, own, other = self.problem.sides[side], self.factors[side], self.factors[1 - side]
+        share = 0.0 if spec.features is None else spec.features.share
+        spec = replace(spec, features=None)  # executors have their own
         if self._side_parts[side] is not None:  # what is given row by row travels with the blocks
             spec = replace(
                 spec,
                 penalty=0.0 if _each_row(spec.penalty) else spec.penalty,
-                prior=None if _each_row(spec.prior) else spec.prior,
+                prior=None if _each_row(spec.prior) or _far(spec.prior) else spec.prior,
             )
         return Step(
             side=side,
@@ -144,6 +178,7 @@ class DistributedSession:
             long_other=other.long,
             long_places=other.layout.long,
             evaluate=evaluate,
+            share=share,
         )
 
     def _reads_old(self, side: int, evaluate: bool) -> bool:
@@ -158,6 +193,9 @@ class DistributedSession:
         rdds = [self.cells.blocks[side]]
         if self._side_parts[side] is not None:
             rdds.append(self._side_parts[side])
+        held: Any = self.problem.sides[side].features
+        if held is not None:
+            rdds.append(held.parts)
         if reads_old and own.kept is not None:
             rdds.append(own.kept)
         if other.values is None:
@@ -167,7 +205,7 @@ class DistributedSession:
         return together(rdds)
 
     def _solve(
-        self, side: int, step: Step, inputs: Any, fixed: Any, before: Any, reads_old: bool
+        self, side: int, step: Step, inputs: Any, fixed: Any, before: Any, told: Any, reads_old: bool
     ) -> tuple[Factors, dict[int, Any]]:
         """Solve every partition. Returns the new rows, and by partition a `Summary`, or the `Piece` of a long row."""
         own, other, context = self.factors[side], self.factors[1 - side], self.cells.context
@@ -178,7 +216,7 @@ class DistributedSession:
             work = tasks.assemble(
                 items, step, *(None if shared is None else shared.value for shared in (fixed, before))
             )
-            found = tasks.solve(step, work)
+            found = tasks.solve(step, work, None if told is None else told.value)
             if tally is not None:
                 tally.add({work.partition: found.summary if isinstance(found, BlockRows) else found})
             yield work.partition, found
@@ -188,7 +226,7 @@ class DistributedSession:
         if not whole or self.problem.loss.keeps_duals:
             parents = [own] * (reads_old and own.kept is not None) + [other] * (other.values is None)
             new.depth = 1 + max((parent.depth for parent in parents), default=0)
-            new.needs = [shared for shared in (fixed, before) if shared is not None]
+            new.needs = [shared for shared in (fixed, before, told) if shared is not None]
             if new.depth > _CHAIN:  # Spark sends the task of rows that are cut off, too, so its broadcasts stay
                 solved, new.depth = kept_twice(solved), 0
             else:
@@ -199,6 +237,8 @@ class DistributedSession:
             evaluate(solved)
             return new, dict(tally.value)
         found = dict(solved.collect())
+        if told is not None and new.kept is None:
+            told.destroy()
         new.values = np.concatenate([found[block].values for block in range(own.layout.blocks)])
         return new, {p: rows.summary if isinstance(rows, BlockRows) else rows for p, rows in found.items()}
 
@@ -231,8 +271,12 @@ class DistributedSession:
             piece = reports[partition]
             assert isinstance(piece, Piece)
             quadratics[piece.number] += piece.quadratic
+        beside, weights, held = 0.0, self._weights(side), cast(Any, self.problem.sides[side].features)
+        if weights is not None:
+            spec, beside = tasks.expecting(spec, held.long, weights, held.share)
         values, sums = tasks.finish_long(step, spec, quadratics)
-        return values, Summary(sums, gram_matrix(values, 1) if step.gram is not None else None, spec.cost(values))
+        cost = spec.cost(values) + beside
+        return values, Summary(sums, gram_matrix(values, 1) if step.gram is not None else None, cost)
 
     def _evaluate_long(self, step: Step, inputs: Any, fixed: Any) -> Summary:
         """What the cells of the long rows cost, now that the rows are known."""
@@ -252,13 +296,16 @@ class DistributedSession:
             penalty = penalty.rule(self.cells.long_counts[side])
         elif _each_row(penalty):
             penalty = penalty[long]
-        return replace(spec, penalty=penalty, prior=prior[long] if _each_row(prior) else prior)
+        return replace(spec, penalty=penalty, prior=prior[long] if _each_row(prior) else prior, features=None)
 
     def _parts_of(self, side: int) -> Any:
         """Penalties and priors that are given row by row, with the blocks they belong to; None where there are none."""
         spec, layout = self.problem.sides[side], self.factors[side].layout
         penalty = spec.penalty if _each_row(spec.penalty) else None
-        prior = spec.prior if _each_row(spec.prior) else None
+        prior: Any = spec.prior
+        if _far(prior):
+            return prior.rows.mapValues(lambda rows: SidePart(None, rows))
+        prior = prior if _each_row(prior) else None
         if penalty is None and prior is None:
             return None
 
@@ -272,6 +319,11 @@ class DistributedSession:
 def fits(n: int, d: int, dtype: Any, limit: int) -> bool:
     """Whether n rows take no more bytes than the limit."""
     return bool(n * d * np.dtype(dtype).itemsize <= limit)
+
+
+def _far(prior: Any) -> bool:
+    """Whether a prior is in the executors, as `FarMeans` is."""
+    return prior is not None and not isinstance(prior, np.ndarray)
 
 
 def _each_row(values: Any) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from halfstep import _core
@@ -107,6 +109,96 @@ class SidePart:
     prior: Array | None = None
 
 
+@dataclass
+class FeatureRows:
+    """Features of the rows of one block. columns : those of F that occur here, in order, and matrix : (n, columns).
+
+    lam : (n,) how strongly rows are held where they say, 0 for long rows, which have their features on the driver.
+    """
+
+    columns: Ints
+    matrix: Any
+    lam: Array | None = None
+
+    @classmethod
+    def of(cls, matrix: Any) -> FeatureRows:
+        """Of rows of all columns, (n, p)."""
+        columns, places = np.unique(matrix.indices, return_inverse=True)
+        shape = (matrix.shape[0], len(columns))
+        return cls(columns, sp.csr_array((matrix.data, places.ravel(), matrix.indptr), shape=shape))
+
+    def whole(self, p: int) -> Any:
+        """All p columns, (n, p)."""
+        return sp.csr_array((self.matrix.data, self.columns[self.matrix.indices], self.matrix.indptr), (len(self), p))
+
+    def matrix_of(self, p: int) -> Any:
+        """The features that were given, (n, p), without the constant behind them."""
+        return self.whole(p + 1)[:, :p]
+
+    def __len__(self) -> int:
+        return int(self.matrix.shape[0])
+
+    def times(self, weights: Array) -> Array:
+        """F W, (n, f)."""
+        return np.asarray(self.matrix @ weights[self.columns])
+
+    def size(self) -> FeatureSize:
+        assert self.lam is not None
+        squares = np.asarray(self.matrix.multiply(self.matrix).sum(axis=1)).ravel()
+        held = self.lam[self.lam != 0]
+        return FeatureSize(float(self.lam @ squares), float(held.min(initial=np.inf)), int(self.matrix.nnz))
+
+
+class FeatureSize(NamedTuple):
+    """Of some rows: sum lam |f|^2, the smallest lam that is not 0, stored values."""
+
+    squares: float
+    least: float
+    nnz: int
+
+
+@dataclass
+class ColumnSums:
+    """Sums over rows for some columns of features, (columns, width), and numbers beside them."""
+
+    columns: Ints
+    values: NDArray[np.float64]
+    extra: NDArray[np.float64]
+
+    def whole(self, p: int) -> ColumnSums:
+        """For all p columns."""
+        values = np.zeros((p, self.values.shape[1]))
+        values[self.columns] = self.values
+        return ColumnSums(np.arange(p), values, self.extra)
+
+    def __add__(self, more: ColumnSums) -> ColumnSums:
+        return ColumnSums(self.columns, self.values + more.values, self.extra + more.extra)
+
+    def cut(self, ends: Ints) -> list[ColumnSums]:
+        """The columns from each end to the next; what is beside them goes with the first."""
+        at = np.searchsorted(self.columns, ends)
+        spans = [slice(a, b) for a, b in pairwise(at.tolist())]
+        return [
+            ColumnSums(self.columns[span], self.values[span], self.extra if k == 0 else 0 * self.extra)
+            for k, span in enumerate(spans)
+        ]
+
+    def take(self, more: ColumnSums) -> None:
+        """Add columns that are among these."""
+        self.values[np.searchsorted(self.columns, more.columns)] += more.values
+        self.extra = self.extra + more.extra if len(self.extra) else more.extra
+
+    @classmethod
+    def zero(cls, first: int, last: int, width: int) -> ColumnSums:
+        return cls(np.arange(first, last), np.zeros((last - first, width)), np.zeros(0))
+
+    @classmethod
+    def joined(cls, parts: list[ColumnSums]) -> ColumnSums:
+        """Neighbouring columns."""
+        columns, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("columns", "values"))
+        return cls(columns, values, sum((part.extra for part in parts[1:]), parts[0].extra))
+
+
 @dataclass(frozen=True)
 class Step:
     """Everything about a half-step that is the same for all partitions."""
@@ -126,6 +218,7 @@ class Step:
     long_other: Array
     long_places: Ints  # row numbers of the long rows of the other side
     evaluate: bool
+    share: float = 0.0  # of the penalty, that about where features say
     lift: tuple[int, float] | None = None  # a column of the own rows, and what is added there before they are solved
 
 
@@ -137,6 +230,7 @@ class Work(NamedTuple):
     other: Array
     old: BlockRows | None
     part: SidePart
+    told: FeatureRows | None = None
 
 
 def build_block(
@@ -174,13 +268,16 @@ def starting(values: Array, layout: Layout, partition: int, wants_gram: bool) ->
     return BlockRows(values, Summary(gram=gram_matrix(values, 1) if wants_gram else None))
 
 
-def solve(step: Step, work: Work) -> Any:
-    """One partition's half-step: `Rows` for a block, `Piece` for a piece of a long row."""
+def solve(step: Step, work: Work, weights: Array | None = None) -> Any:
+    """One partition's half-step: `Rows` for a block, `Piece` for a piece of a long row. weights : of features."""
     partition, cells = work.partition, work.cells
     number = step.layout.long_of(partition)
     if number is not None:
         return Piece(number, _quadratic(step, cells, work.other, number))
     spec = side_of(step.spec, work.part, cells.counts)
+    beside = 0.0
+    if work.told is not None and weights is not None:
+        spec, beside = expecting(spec, work.told, weights, step.share)
     old = work.old
     own = np.zeros((cells.shape[0], step.d), step.dtype) if old is None else rotated(old.values, step.own_bases)
     if step.lift is not None:
@@ -197,7 +294,7 @@ def solve(step: Step, work: Work) -> Any:
             sums[name] += step.layout.range_of(partition)[0]
     places = step.layout.long_in(partition)[1]
     own[places] = 0
-    cost = _cost_without(spec, own, places)
+    cost = _cost_without(spec, own, places) + beside
     return BlockRows(own, Summary(sums, gram_matrix(own, 1) if step.gram is not None else None, cost), duals)
 
 
@@ -208,7 +305,7 @@ def assemble(items: Iterable[Any], step: Step, fixed: Array | None, before: Arra
     before : all rows of the own side, where they were broadcast and are read.
     """
     block: CellBlock | None = None
-    gathered, old, part, partition = None, None, SidePart(), -1
+    gathered, old, part, told, partition = None, None, SidePart(), None, -1
     for partition, item in items:  # noqa: B007
         if isinstance(item, CellBlock):
             block = item
@@ -222,16 +319,18 @@ def assemble(items: Iterable[Any], step: Step, fixed: Array | None, before: Arra
             old = item
         elif isinstance(item, SidePart):
             part = item
+        elif isinstance(item, FeatureRows):
+            told = item
     assert block is not None
     if before is not None and partition < step.layout.blocks:
         old = block_of(before, step.layout, partition)
     if gathered is not None:
-        return Work(partition, block.cells, gathered, old, part)
+        return Work(partition, block.cells, gathered, old, part, told)
     assert fixed is not None
     # No row is copied: the cells name rows of the whole side, in the same order.
     columns = np.concatenate([block.needed, step.long_places]).astype(np.int32)
     cells = replace(block.cells, indices=columns[block.cells.indices], shape=(block.cells.shape[0], len(fixed)))
-    return Work(partition, cells, fixed, old, part)
+    return Work(partition, cells, fixed, old, part, told)
 
 
 def block_of(values: Array, layout: Layout, block: int) -> BlockRows:
@@ -268,6 +367,23 @@ def side_of(spec: Side, part: SidePart, counts: Ints) -> Side:
     if isinstance(penalty, PerRow):
         penalty = penalty.rule(counts)
     return replace(spec, penalty=penalty, prior=part.prior if part.prior is not None else spec.prior)
+
+
+def expecting(spec: Side, told: FeatureRows, weights: Array, share: float) -> tuple[Side, float]:
+    """The side, its rows held where features say, and what F W costs beside the penalty about that."""
+    fitted = told.times(weights)
+    assert told.lam is not None
+    cost = (1 - share) * float(told.lam @ np.einsum("ij,ij->i", fitted, fitted))
+    return replace(spec, prior=np.asarray(share * fitted, weights.dtype)), cost
+
+
+def lam_of(penalty: Any, counts: Ints, rows: Any) -> NDArray[np.float64]:
+    """The penalty of rows with so many cells. rows : which ones they are, for penalties given row by row."""
+    if isinstance(penalty, PerRow):
+        penalty = penalty.rule(counts)
+    elif isinstance(penalty, np.ndarray):
+        penalty = penalty[rows]
+    return np.array(np.broadcast_to(np.asarray(penalty, np.float64), len(counts)))
 
 
 def finish_long(step: Step, spec: Side, quadratics: NDArray[np.float64]) -> tuple[Array, dict[str, float]]:

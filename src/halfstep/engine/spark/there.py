@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NoReturn
@@ -12,14 +12,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from halfstep.core.cells import Observations
+from halfstep.core.initial import AtZero
 from halfstep.core.losses import Loss
 from halfstep.core.problem import Problem, Solver
-from halfstep.data.ids import Index
+from halfstep.data.features import Features
 from halfstep.data.table import CellsHere
 from halfstep.engine.here import RowsHere
 from halfstep.engine.protocol import Array, Cut, Decode, Engine, Start
 from halfstep.engine.spark.checkpoint import Files
 from halfstep.engine.spark.factors import Factors
+from halfstep.engine.spark.features import FeaturesThere
 from halfstep.engine.spark.moves import expanding
 from halfstep.engine.spark.numbering import Numbering
 from halfstep.engine.spark.ranking import best_rows
@@ -67,21 +69,17 @@ class SideThere:
 
     factors = apart
 
-    def ids(self, role: str) -> Index:
-        """All ids on this machine, in the order of their positions."""
-        table = self.numbering.frame.toPandas().sort_values("position")
-        return Index(table["id"].to_numpy(), role)
-
 
 @dataclass(frozen=True, eq=False)
 class RowsThere:
-    """Rows of both sides on a cluster. blocks, limit : as the engine has them."""
+    """Rows of both sides on a cluster. blocks, limit : as the engine has them. features : of both sides, if any."""
 
     engine: Engine
     given: CellsThere
     solved: tuple[Factors, Factors]
     blocks: int
     limit: int
+    features: tuple[Any, Any] = (None, None)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -104,13 +102,22 @@ class RowsThere:
         known, dtype = self.given.numberings[1], self.solved[1].kind[1]
         return read_more(X, self.given.columns, known, weight=weight, target=target, blocks=self.blocks, dtype=dtype)
 
+    def about(self, given: CellsThere, told: Any, known: Features, by_id: bool) -> FeaturesThere:
+        return FeaturesThere.more(given, told, known)
+
+    def known(self, side: int, known: Features) -> Features:
+        index = self.given.numberings[side].ids(self.given.columns.roles[side])
+        found: Features = self.features[side].collect(known, index)
+        return found
+
     def fold_in(
-        self, given: CellsThere, problem: Problem, start: Start, solver: Solver, n_threads: int | None = None
+        self, given: CellsThere, problem: Problem, start: Start | None, solver: Solver, n_threads: int | None = None
     ) -> SideThere:
         # A copy of the other side, whose broadcast is freed with the session. It must not be rotated, as new rows are
         # to meet it where it is: so Cholesky, which never asks for that.
         known = replace(self.solved[1], shared=None, needs=[])
-        session: Any = self.engine.open(problem, [start, known], replace(solver, method="cholesky"))
+        d, dtype = self.solved[1].kind
+        session: Any = self.engine.open(problem, [start or AtZero(d, dtype), known], replace(solver, method="cholesky"))
         session.half_step(0)
         return SideThere(0, given.numberings[0], session.factors[0], self.sides[0].name)
 
@@ -155,22 +162,26 @@ class RowsThere:
         columns = other.frame.withColumnsRenamed({"position": "column", "id": second})
         return flat.join(rows, "row").join(columns, "column").select(first, "rank", second, "score")
 
-    def write(self, path: str, about: dict[str, Any]) -> None:
-        """Parquet folders <role>_factors, and model.json with `about`, which is written last."""
+    def write(self, path: str, about: dict[str, Any], weights: Mapping[int, tuple[Sequence[str], Array]]) -> None:
+        """Parquet folders <role>_factors and <role>_feature_weights, and model.json with `about`, written last."""
         path = path.rstrip("/")
         files = Files(self.given.numberings[0].spark, path)
         if files.names():
             raise FileExistsError(f"path={path!r} is not empty; give a new folder.")
         for side, role in zip(self.sides, self.given.columns.roles, strict=True):
             side.whole().write.parquet(f"{path}/{role}_factors")
+        for number, (names, values) in weights.items():
+            listed = [(name, row.tolist()) for name, row in zip(names, values.astype(np.float64), strict=True)]
+            table = self.given.numberings[number].spark.createDataFrame(listed, "feature string, weights array<double>")
+            table.write.parquet(f"{path}/{self.given.columns.roles[number]}_feature_weights")
         files.write("model.json", json.dumps(about))
 
     def collect(self) -> RowsHere:
         """Cells, ids and rows on this machine, ids in the order of the rows."""
-        dtype = self.solved[0].kind[1]
+        given, dtype = self.given, self.solved[0].kind[1]
         rows, columns, targets, weights = self.given.listed()
-        ids = [side.ids(role) for side, role in zip(self.sides, self.given.columns.roles, strict=True)]
-        shape, given = self.given.cells.shape, self.given
+        ids = [numbering.ids(role) for numbering, role in zip(given.numberings, given.columns.roles, strict=True)]
+        shape = given.cells.shape
         if "target" in given.columns.names:
             cells = Observations.from_cells(rows, columns, shape, targets, weights, dtype=dtype)
         else:
@@ -182,7 +193,8 @@ class RowsThere:
 
     def unpersist(self) -> None:
         """Free what the cluster keeps for these rows."""
-        for thing in (self.given.cells, *self.given.numberings, *self.solved):
+        told = [held.parts for held in self.features if held is not None]
+        for thing in (self.given.cells, *self.given.numberings, *self.solved, *told):
             thing.unpersist()
 
     # ------------------------------------------------------------------ what is not here
