@@ -26,8 +26,8 @@ bool solve_dual(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Workspac
              Ahead<T>(cells.x, h.d, f, cells.indices + n, following(h, i), gram_tiles<T>(n)));
   for (int k = 0; k < n; ++k) ws.quadratic[ptrdiff_t(k) * ld + k] += T(1);
   std::memcpy(ws.quadratic + ptrdiff_t(n) * ld, u, sizeof(T) * n);
-  if (!solve_quadratic(ws.quadratic, ld, n, ws.scratch, u)) return false;
-  ws.value = dot(ws.quadratic + ptrdiff_t(n) * ld, ws.quadratic + ptrdiff_t(n) * ld, n) / 2;
+  const auto valued = [&](int n, const T* y) { ws.value = dot(y, y, n) / 2; };
+  if (!solve_quadratic(ws.quadratic, ld, n, ws.scratch, u, valued)) return false;
   std::memset(ws.b, 0, sizeof(T) * f);
   for (int k = 0; k < n; ++k) axpy(u[k] * ws.s[k], cells.row(k), ws.b, f);
   if (based) axpy(T(1), ws.base, ws.b, f);

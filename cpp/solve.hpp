@@ -76,10 +76,12 @@ bool solve_or_repair(const HalfStep<T>& h, int64_t i, Workspace<T>& ws, Sums& su
   return solve_repaired(ws.quadratic, ld, f, ws.b, between);
 }
 
-// The same, or a draw from the normal law with that quadratic: Q = L L', b = L'^-1 (L^-1 q + e), e standard normal.
+// The same, leaving -|L^-1 q|^2 / 2 in ws.value, the value of the row beside that at zero; or a draw from the normal law
+// with that quadratic: Q = L L', b = L'^-1 (L^-1 q + e), e standard normal.
 template <class T, class Again>
 bool finish_row(const HalfStep<T>& h, int64_t i, Workspace<T>& ws, Sums& sums, Again again) {
-  if (h.method != Method::draw) return solve_or_repair(h, i, ws, sums, again);
+  if (h.method != Method::draw)
+    return solve_or_repair(h, i, ws, sums, again, [&](int f, const auto* y) { ws.value = -dot(y, y, f) / 2; });
   return solve_or_repair(h, i, ws, sums, again, [&](int f, auto* b) { add_normals(h.noise, i, f, b); });
 }
 
@@ -115,12 +117,10 @@ bool solve_squared(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Works
     accumulate(cells.x, h.d, f, cells.indices, cells.n, ws.s, ws.l, ws.quadratic, ws.panel, following(h, i));
     add_base(h, i, ws.quadratic, ws.base);
   });
-  // |L^-1 q|^2 / 2, which the row has gained over the value at zero, is left under the factor; a row that had to be
-  // repaired is at the end of these numbers anyway.
-  if (plain && h.method != Method::draw && (h.w0 == 0 || !cells.has_pinned())) {
-    const T* gained = ws.quadratic + ptrdiff_t(f) * panel_ld<T>(f);
-    ws.value = sums.repaired ? 0 : value_at_zero(h, i, cells) - dot(gained, gained, f) / 2;
-  }
+  if (!plain || h.method == Method::draw || (h.w0 > 0 && cells.has_pinned()))
+    ws.value = INFINITY;
+  else  // a row that had to be repaired is at the end of these numbers anyway
+    ws.value = sums.repaired ? 0 : value_at_zero(h, i, cells) + ws.value;
   return solved;
 }
 

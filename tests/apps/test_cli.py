@@ -46,7 +46,7 @@ def test_fit_says_what_it_read_and_writes_a_model(model, tmp_path):
     assert facts["sweeps"] == fitted.n_iter_
     assert facts["objective"] == pytest.approx(fitted.objective_)
     assert fitted.rank == 4
-    assert "111 users" in result.stderr
+    assert "111 occupations" in result.stderr
 
 
 def test_fit_detects_columns_and_says_so(tmp_path):
@@ -201,7 +201,7 @@ def test_output_that_cannot_be_written_fails_before_the_work(tmp_path, monkeypat
     result = run("fit", "wals", "sample", "-o", where)
     assert result.exit_code == 1
     assert "cannot write" in one_line(result.stderr)
-    assert "111 users" not in result.stderr
+    assert "111 occupations" not in result.stderr
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder nobody may write to")
@@ -261,7 +261,7 @@ def test_ctrl_c_keeps_the_last_finished_sweep(tmp_path):
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
-    assert "111 users" in process.stderr.readline()
+    assert "111 occupations" in process.stderr.readline()
     assert "Ctrl-C keeps the last finished one" in process.stderr.readline()
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(5.0)  # it would go on for hours; a busy machine needs time for the first sweep

@@ -11,7 +11,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.exists()], ids=lambda page: page.name)
 def test_benchmarks_that_a_page_names_exist(page):
-    named = set(re.findall(r"(?:benchmarks|tools)/\w+(?:\.py)?", page.read_text(encoding="utf-8")))
+    named = set(re.findall(r"(?:benchmarks|tools)/\w+(?:\.\w+)?", page.read_text(encoding="utf-8")))
     assert not [name for name in named if not (ROOT / name).exists()]
 
 

@@ -230,13 +230,13 @@ class Files:
 
     def __init__(self, spark: Any, folder: str) -> None:
         jvm, configuration = spark._jvm, spark.sparkContext._jsc.hadoopConfiguration()
-        self._path = jvm.org.apache.hadoop.fs.Path
-        self._folder = self._path(folder)
+        self._java_path = jvm.org.apache.hadoop.fs.Path
+        self._folder = self._java_path(folder)
         self._system = self._folder.getFileSystem(configuration)
         self._streams = jvm.org.apache.commons.io.IOUtils
 
     def _at(self, name: str) -> Any:
-        return self._path(self._folder, name)
+        return self._java_path(self._folder, name)
 
     def names(self) -> list[str]:
         if not self._system.exists(self._folder):

@@ -26,7 +26,7 @@ from halfstep.engine.spark.moves import Shared, kept, keyed, together
 from halfstep.engine.spark.numbering import Numbering
 from halfstep.engine.spark.reading import CellsThere
 from halfstep.engine.spark.regression import FarRegression
-from halfstep.engine.spark.tasks import Array, FeatureRows, lam_of
+from halfstep.engine.spark.tasks import Array, FeaturesOfPart, lam_of
 from halfstep.errors import one_of
 
 
@@ -34,7 +34,7 @@ from halfstep.errors import one_of
 class FeaturesThere:
     """Features of the rows of side `side` of some cells.
 
-    parts : RDD of (block, FeatureRows) without lam, kept. known : how they are encoded, without rows.
+    parts : RDD of (block, FeaturesOfPart) without lam, kept. known : how they are encoded, without rows.
     """
 
     given: CellsThere
@@ -72,7 +72,7 @@ class FeaturesThere:
             matrix = with_constant(here.known.matrix)
             starts = numbering.layout.starts
             cut = [(b, matrix[starts[b] : starts[b + 1]]) for b in range(numbering.layout.blocks)]
-            packed = [(b, FeatureRows.of(part)) for b, part in cut]
+            packed = [(b, FeaturesOfPart.of(part)) for b, part in cut]
             parts = keyed(numbering.spark.sparkContext.parallelize(packed, len(packed)), numbering.layout.partitions)
             nobody = sp.csr_array((0, here.known.shape[1]))
             encoder = replace(here.known, matrix=nobody, ids=Index.range(0, role))
@@ -91,7 +91,7 @@ class FeaturesThere:
         def weigh(items: Iterator[Any]) -> Iterator[Any]:
             found, n_cells = None, None
             for partition, item in items:  # noqa: B007
-                if isinstance(item, FeatureRows):
+                if isinstance(item, FeaturesOfPart):
                     found = item
                 else:
                     n_cells = item
@@ -114,17 +114,17 @@ class FeaturesThere:
         held: Any = FarRegression(rows, layout, long, shape, nnz, eta, share, self.mark)
         return replace(side, features=held)
 
-    def _long(self, rows: Any) -> FeatureRows:
+    def _long(self, rows: Any) -> FeaturesOfPart:
         """The features of long rows, in their order."""
         layout, p = self.layout, self.known.shape[1] + 1
         if not len(layout.long):
-            return FeatureRows.of(sp.csr_array((0, p)))
+            return FeaturesOfPart.of(sp.csr_array((0, p)))
 
-        def pick(item: tuple[int, FeatureRows]) -> tuple[int, Any]:
+        def pick(item: tuple[int, FeaturesOfPart]) -> tuple[int, Any]:
             return item[0], item[1].whole(p)[layout.long_in(item[0])[1]]
 
         found = sorted(rows.map(pick).collect(), key=lambda item: item[0])
-        return FeatureRows.of(sp.csr_array(sp.vstack([matrix for _, matrix in found])))
+        return FeaturesOfPart.of(sp.csr_array(sp.vstack([matrix for _, matrix in found])))
 
     def means(self, weights: Array, share: float) -> Any:
         """A prior whose rows stay in the executors: RDD of (block, (n, f)), kept."""
@@ -224,13 +224,13 @@ def _hash(frame: Any) -> int:
 
 
 def _encoded(frame: Any, numbering: Numbering, blocks: tuple[FeatureBlock, ...]) -> Any:
-    """RDD of (block, FeatureRows) for all rows of the side; rows without features have the constant alone."""
+    """RDD of (block, FeaturesOfPart) for all rows of the side; rows without features have the constant alone."""
     layout, width = numbering.layout, sum(len(block.names) for block in blocks)
     placed = frame.join(numbering.frame, "id").drop("id")
     packed = placed.mapInArrow(_packed(layout, blocks), "block int, rows binary").rdd
     moved = keyed(packed.map(lambda row: (row["block"], pickle.loads(row["rows"]))), layout.partitions)
 
-    def join(partition: int, items: Iterable[Any]) -> Iterator[tuple[int, FeatureRows]]:
+    def join(partition: int, items: Iterable[Any]) -> Iterator[tuple[int, FeaturesOfPart]]:
         if partition >= layout.blocks:
             return
         n = int(layout.starts[partition + 1] - layout.starts[partition])
@@ -239,7 +239,7 @@ def _encoded(frame: Any, numbering: Numbering, blocks: tuple[FeatureBlock, ...])
             matrix = (
                 matrix + sp.csr_array((np.ones(len(places)), (places, np.arange(len(places)))), (n, len(places))) @ part
             )
-        yield partition, FeatureRows.of(with_constant(matrix))
+        yield partition, FeaturesOfPart.of(with_constant(matrix))
 
     return moved.mapPartitionsWithIndex(join, preservesPartitioning=True)
 

@@ -30,7 +30,7 @@ from halfstep.engine.spark.factors import Factors
 from halfstep.engine.spark.layout import Layout
 from halfstep.engine.spark.moves import Shared, keyed, together
 from halfstep.engine.spark.sums import tree_sum
-from halfstep.engine.spark.tasks import Array, BlockRows, ColumnSums, FeatureRows
+from halfstep.engine.spark.tasks import Array, BlockRows, ColumnSums, FeaturesOfPart
 
 STRIP = 16
 """Columns of W that stop together, as in the core."""
@@ -38,20 +38,20 @@ DIRECT = 1 << 26
 """Bytes of sums that come to the driver as they are; more are added up in the executors first."""
 
 
-Contribute = Callable[[FeatureRows, Any], ColumnSums]
+Contribute = Callable[[FeaturesOfPart, Any], ColumnSums]
 
 
 @dataclass(frozen=True, eq=False)
 class FarRegression:
     """What `core.regression.Regression` is on one machine, of rows that are in the executors.
 
-    parts : RDD of (block, FeatureRows), kept, long rows with lam 0. long : those of long rows, on the driver.
+    parts : RDD of (block, FeaturesOfPart), kept, long rows with lam 0. long : those of long rows, on the driver.
     shape : (n, p), nnz : stored features. here : the same on this machine, where its rows are. mark : of the features.
     """
 
     parts: Any
     layout: Layout
-    long: FeatureRows
+    long: FeaturesOfPart
     shape: tuple[int, int]
     nnz: int
     eta: float
@@ -136,7 +136,7 @@ class FarRegression:
         def run(items: Iterator[Any]) -> Iterator[tuple[int, ColumnSums]]:
             told, other, block = None, None, -1
             for block, item in items:  # noqa: B007
-                if isinstance(item, FeatureRows):
+                if isinstance(item, FeaturesOfPart):
                     told = item
                 else:
                     other = item
@@ -168,7 +168,7 @@ class FarRegression:
         shared, own = None if weights is None else Shared(rows.context, weights), rows.rows()
         bases = list(rows.bases)  # after rows(), which may have brought them up to date
 
-        def contribute(told: FeatureRows, values: Array) -> ColumnSums:
+        def contribute(told: FeaturesOfPart, values: Array) -> ColumnSums:
             found = values[:, free].astype(np.float64)
             if back is not None:
                 found = found @ back.T
@@ -176,7 +176,7 @@ class FarRegression:
             left = found if shared is None else found - told.times(shared.value)
             return ColumnSums(told.columns, told.matrix.T @ (told.lam[:, None] * left), told.lam @ found**2)
 
-        def turned(told: FeatureRows, item: BlockRows) -> ColumnSums:
+        def turned(told: FeaturesOfPart, item: BlockRows) -> ColumnSums:
             return contribute(told, tasks.rotated(item.values, bases))
 
         try:
@@ -198,7 +198,7 @@ class FarRegression:
     def _factor(self) -> tuple[Floats, bool]:
         p = self.shape[1]
 
-        def system(told: FeatureRows, _: Any = None) -> ColumnSums:
+        def system(told: FeaturesOfPart, _: Any = None) -> ColumnSums:
             dense = told.matrix.T @ sp.diags_array(told.lam) @ told.whole(p)
             return ColumnSums(told.columns, dense.toarray(), np.zeros(0))
 
@@ -211,7 +211,7 @@ class FarRegression:
     def _diagonal(self) -> Floats:
         """Of the system, (p, 1)."""
 
-        def squares(told: FeatureRows, _: Any = None) -> ColumnSums:
+        def squares(told: FeaturesOfPart, _: Any = None) -> ColumnSums:
             found = told.matrix.multiply(told.matrix).T @ told.lam
             return ColumnSums(told.columns, np.asarray(found)[:, None], np.zeros(0))
 
@@ -249,7 +249,7 @@ class FarRegression:
         """F'D F s, (p, f)."""
         shared = Shared(rows.context, along)
 
-        def image(told: FeatureRows, _: Any = None) -> ColumnSums:
+        def image(told: FeaturesOfPart, _: Any = None) -> ColumnSums:
             assert told.lam is not None
             across = told.matrix.T @ (told.lam[:, None] * told.times(shared.value))
             return ColumnSums(told.columns, across, np.zeros(0))

@@ -110,7 +110,7 @@ class SidePart:
 
 
 @dataclass
-class FeatureRows:
+class FeaturesOfPart:
     """Features of the rows of one block. columns : those of F that occur here, in order, and matrix : (n, columns).
 
     lam : (n,) how strongly rows are held where they say, 0 for long rows, which have their features on the driver.
@@ -121,7 +121,7 @@ class FeatureRows:
     lam: Array | None = None
 
     @classmethod
-    def of(cls, matrix: Any) -> FeatureRows:
+    def of(cls, matrix: Any) -> FeaturesOfPart:
         """Of rows of all columns, (n, p)."""
         columns, places = np.unique(matrix.indices, return_inverse=True)
         shape = (matrix.shape[0], len(columns))
@@ -230,7 +230,7 @@ class Work(NamedTuple):
     other: Array
     old: BlockRows | None
     part: SidePart
-    told: FeatureRows | None = None
+    told: FeaturesOfPart | None = None
 
 
 def build_block(
@@ -319,7 +319,7 @@ def assemble(items: Iterable[Any], step: Step, fixed: Array | None, before: Arra
             old = item
         elif isinstance(item, SidePart):
             part = item
-        elif isinstance(item, FeatureRows):
+        elif isinstance(item, FeaturesOfPart):
             told = item
     assert block is not None
     if before is not None and partition < step.layout.blocks:
@@ -369,7 +369,7 @@ def side_of(spec: Side, part: SidePart, counts: Ints) -> Side:
     return replace(spec, penalty=penalty, prior=part.prior if part.prior is not None else spec.prior)
 
 
-def expecting(spec: Side, told: FeatureRows, weights: Array, share: float) -> tuple[Side, float]:
+def expecting(spec: Side, told: FeaturesOfPart, weights: Array, share: float) -> tuple[Side, float]:
     """The side, its rows held where features say, and what F W costs beside the penalty about that."""
     fitted = told.times(weights)
     assert told.lam is not None
