@@ -254,20 +254,18 @@ def test_ctrl_c_keeps_the_last_finished_sweep(tmp_path):
         "--tol",
         "0",
     ]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
-    assert "111 occupations" in process.stderr.readline()
-    assert "Ctrl-C keeps the last finished one" in process.stderr.readline()
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(5.0)  # it would go on for hours; a busy machine needs time for the first sweep
-    process.send_signal(signal.SIGINT)
-    error = process.stderr.read()
-    assert process.wait(60) == 130
+    env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env) as process:
+        try:
+            assert "111 occupations" in process.stderr.readline()
+            assert "Ctrl-C keeps the last finished one" in process.stderr.readline()
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(5.0)  # it would go on for hours; a busy machine needs time for the first sweep
+            process.send_signal(signal.SIGINT)
+            error = process.stderr.read()
+            assert process.wait(60) == 130
+        finally:
+            process.kill()
     assert "is kept as" in error
     assert "Traceback" not in error
     fitted = halfstep.load(path)
