@@ -18,7 +18,7 @@ export async function mount(main, model) {
   const state = { user: null, given: [], item: null, level: 0.9, example: false };
   const newest = latest();
   const newestOne = latest();
-  const later = debounced(refresh, 90);
+  const soon = debounced(refresh, 90);
 
   // ---------------------------------------------------------------- who asks
 
@@ -118,6 +118,12 @@ export async function mount(main, model) {
     note.replaceChildren(h("p", { class: "error", role: "alert" }, error.message));
   }
 
+  /** What is shown follows in a moment; until then lists may change under a hand. */
+  function later() {
+    main.setAttribute("aria-busy", "true");
+    soon();
+  }
+
   async function refresh() {
     remember();
     const asks = state.user || state.given.length;
@@ -127,6 +133,7 @@ export async function mount(main, model) {
       for (const part of [list, one, next]) part.replaceChildren();
       save.hidden = ask.hidden = near.hidden = true;
       note.replaceChildren(h("p", { class: "hint" }, `Choose ${a(user)} to begin${folds ? `, or add ${a(item)} and say what you give it` : ""}.`));
+      main.removeAttribute("aria-busy");
       return misfits.ofNobody();
     }
     try {
@@ -137,6 +144,7 @@ export async function mount(main, model) {
     } catch (error) {
       fail(error);
     }
+    main.removeAttribute("aria-busy");
   }
 
   /** The best ones with value, interval and parts; somebody new has values alone. */
