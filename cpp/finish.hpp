@@ -34,7 +34,7 @@ struct Workspace {
   T* turned;  // x of the first turned_cells cells of the row, `width` cells side by side
   int64_t turned_cells;
   T* best;
-  double value = 0;                // of the row that was solved last
+  double value = 0, zero = 0;      // of the row that was solved last, and at zero where its cells are squares
   T *unobserved, *root, *bounded;  // background matrix and its factor; trial factor under bounds
   void* memory;
 
@@ -127,21 +127,25 @@ inline int64_t following(const HalfStep<T>& h, int64_t i) {
 }
 
 // Squared loss: curvature s = w - w0_ij and linear coefficient l of each cell, so that its cost is s/2 (x'b)^2 - l x'b
-// + const.
+// + const. In float32, where rows may need wider numbers, what they cost where the free columns are zero; else 0.
 template <class T>
-inline void linearise(const Cells<T>& cells, T* s, T* l) {
+inline double linearise(const Cells<T>& cells, T* s, T* l) {
   const bool pins = cells.has_pinned();
   if (!pins && !cells.h.weights && !cells.h.targets && !cells.h.offsets && !cells.h.own_weights &&
       !cells.h.other_weights && !cells.h.other_background) {  // all cells are alike
     const T w = cells.h.weight, w0 = cells.w0, t = w * cells.h.target;
     for (int64_t k = 0; k < cells.n; ++k) s[k] = w - w0, l[k] = t;
-    return;
+    return double(t) * cells.h.target * double(cells.n) / 2;
   }
+  double zero = 0;
   for (int64_t k = 0; k < cells.n; ++k) {
     const T w = cells.weight(k), w0 = cells.background(k), p = pins ? cells.pinned(k) : T(0);
+    const T gap = cells.target(k) - cells.offset(k) - p;
     s[k] = w - w0;
-    l[k] = w * (cells.target(k) - cells.offset(k) - p) + w0 * p;
+    l[k] = w * gap + w0 * p;
+    if constexpr (sizeof(T) < sizeof(double)) zero += double(w * gap) * gap;
   }
+  return zero / 2;
 }
 
 // base = lam mu - w0 G_fp c: the linear terms that do not come from cells. False where they are all zero.

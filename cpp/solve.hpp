@@ -76,8 +76,8 @@ bool solve_or_repair(const HalfStep<T>& h, int64_t i, Workspace<T>& ws, Sums& su
   return solve_repaired(ws.quadratic, ld, f, ws.b, between);
 }
 
-// The same, leaving -|L^-1 q|^2 / 2 in ws.value, the value of the row beside that at zero; or a draw from the normal law
-// with that quadratic: Q = L L', b = L'^-1 (L^-1 q + e), e standard normal.
+// The same, leaving -|L^-1 q|^2 / 2 in ws.value, the value of the row beside that at zero; or a draw from the normal
+// law with that quadratic: Q = L L', b = L'^-1 (L^-1 q + e), e standard normal.
 template <class T, class Again>
 bool finish_row(const HalfStep<T>& h, int64_t i, Workspace<T>& ws, Sums& sums, Again again) {
   if (h.method != Method::draw)
@@ -90,7 +90,8 @@ bool solve_squared(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Works
   const int f = h.free();
   const bool plain = !is_labelled(h, i);
   ws.value = INFINITY;  // not known
-  linearise(cells, ws.s, ws.l);
+  ws.zero = linearise(cells, ws.s, ws.l);
+  if (const T* mu = h.prior(i)) ws.zero += double(h.penalty(i)) / 2 * dot(mu, mu, f);
   const bool diagonal = h.w0 == 0 || h.spectrum;
   const double n = double(cells.n), primal = primal_work(n, f);
   const double short_work = diagonal && cells.n <= f && h.penalty(i) > 0 ? dual_work(n, f) : primal;
@@ -120,7 +121,7 @@ bool solve_squared(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Works
   if (!plain || h.method == Method::draw || (h.w0 > 0 && cells.has_pinned()))
     ws.value = INFINITY;
   else  // a row that had to be repaired is at the end of these numbers anyway
-    ws.value = sums.repaired ? 0 : value_at_zero(h, i, cells) + ws.value;
+    ws.value = sums.repaired ? 0 : ws.zero + ws.value;
   return solved;
 }
 
@@ -138,7 +139,7 @@ void solve_row(const HalfStep<T>& h, int64_t i, bool evaluate, Workspace<T>& ws,
   std::memcpy(ws.b, h.own + i * h.d + h.free_start, sizeof(T) * h.free());
   Sums mine;
   const bool solved = solve_once(h, i, cells, ws, mine);
-  if (sizeof(T) < sizeof(double) && solved && (mine.stalled >= 0 || is_coarse(h, i, cells, ws.value)))
+  if (sizeof(T) < sizeof(double) && solved && (mine.stalled >= 0 || is_coarse(h, i, cells, ws)))
     solve_wide(h, i, cells, ws, mine, [](const auto& h, const auto& cells, auto& ws, Sums& sums) {
       return solve_once(h, 0, cells, ws, sums);
     });

@@ -27,11 +27,12 @@ double value_at_zero(const HalfStep<T>& h, int64_t i, const Cells<T>& cells) {
   return zero;
 }
 
-// Whether a row of this value needs wider numbers.
+// Whether the row that was solved last needs wider numbers.
 template <class T>
-bool is_coarse(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, double value) {
-  const bool squares = h.loss.kind == LossKind::squared && !h.nonnegative;
-  return std::fabs(value) < (squares ? coarse_squares : coarse_share) * value_at_zero(h, i, cells);
+bool is_coarse(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, const Workspace<T>& ws) {
+  if (!std::isfinite(ws.value)) return false;
+  if (h.loss.kind == LossKind::squared && !h.nonnegative) return std::fabs(ws.value) < coarse_squares * ws.zero;
+  return std::fabs(ws.value) < coarse_share * value_at_zero(h, i, cells);
 }
 
 // One row as a half-step of its own, in float64, with cells 0 .. n - 1.
