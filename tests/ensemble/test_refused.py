@@ -13,7 +13,10 @@ from halfstep.ensemble.confidence import CellWeights
 
 from ..contract.refusal import refused, unchanged
 
-pytestmark = pytest.mark.filterwarnings("ignore::halfstep.ensemble.predictions.PredictionWarning")
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.filterwarnings("ignore::halfstep.ensemble.predictions.PredictionWarning"),
+]
 P, y, truth = make_predictions(30, 4, missing=0.2, labels=0.5, random_state=0)
 OTHER = np.where(np.isnan(y), None, np.where(y == 1, "yes", "no"))
 

@@ -18,6 +18,8 @@ from halfstep.apps.serve import run
 from ..counters import counters
 from ..servers import RUN
 
+pytestmark = pytest.mark.heavy
+
 
 def test_a_port_in_use_is_one_line(skills_file: Path) -> None:
     with socket.socket() as taken:

@@ -18,6 +18,8 @@ import halfstep as hs
 from halfstep.apps.serve.connections import SPARE, most_connections
 from halfstep.apps.serve.settings import Settings
 
+pytestmark = pytest.mark.heavy
+
 HALF = b"GET /recommend?user=Economist HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
 WHOLE = b"GET /recommend?user=Economist&n=3 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 BODY = b"POST /recommend HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\n"
