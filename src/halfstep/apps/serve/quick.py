@@ -14,12 +14,12 @@ from urllib.parse import parse_qsl
 from anyio import to_thread
 from pydantic import ValidationError
 
+from halfstep.apps.serve.bodies import RecommendQuery
 from halfstep.apps.serve.drawn import DrawnLists
 from halfstep.apps.serve.guard import App, Receive, Scope, Send, send_json
 from halfstep.apps.serve.problems import Refusal
 from halfstep.apps.serve.ranking import RankingAnswers
 from halfstep.apps.serve.replies import INLINE, encoded, told
-from halfstep.apps.serve.schemas import RecommendQuery
 from halfstep.apps.serve.settings import Settings
 
 MAX_BATCH = 64

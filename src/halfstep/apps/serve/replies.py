@@ -13,8 +13,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from halfstep.apps.serve.answers import ProblemAnswer
 from halfstep.apps.serve.problems import Refusal
-from halfstep.apps.serve.schemas import ProblemAnswer
 from halfstep.apps.serve.store import Served
 from halfstep.errors import RowError, UnknownIdError, close_matches
 

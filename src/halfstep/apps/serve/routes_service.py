@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, PlainTextResponse, Response
 
 from halfstep._version import __version__
-from halfstep.apps.serve import schemas as s
+from halfstep.apps.serve import answers as a
 from halfstep.apps.serve.problems import Refusal
 from halfstep.apps.serve.replies import PROBLEMS, current, reply
 
@@ -29,19 +29,19 @@ async def docs() -> Response:
     return FileResponse(STATIC / "docs.html")
 
 
-@router.get("/health", response_model=s.State)
+@router.get("/health", response_model=a.State)
 async def health() -> Response:
     """The process is alive."""
     return reply({"status": "ok"})
 
 
-@router.get("/ready", response_model=s.State)
+@router.get("/ready", response_model=a.State)
 async def ready() -> Response:
     """A model is loaded and its answers are prepared. The server takes no request before that."""
     return reply({"status": "ready"})
 
 
-@router.get("/model", response_model=s.ModelFacts)
+@router.get("/model", response_model=a.ModelFacts)
 async def model(request: Request) -> Response:
     """What is served: kind, sizes, parameters, endpoints and limits."""
     served, settings = current(request), request.app.state.settings
@@ -77,7 +77,7 @@ async def metrics(request: Request) -> Response:
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-@router.post("/reload", response_model=s.Reloaded)
+@router.post("/reload", response_model=a.Reloaded)
 async def reload(request: Request) -> Response:
     """Load the model file again, now. Needs a server with a key; requests under way finish with the old model.
 
