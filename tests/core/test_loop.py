@@ -93,6 +93,39 @@ def test_quiet_says_nothing(capsys):
     assert "".join(capsys.readouterr()) == ""
 
 
+@pytest.mark.parametrize(
+    ("verbose", "delay", "leave", "lines"), [(False, 2, False, 0), (1, 0, True, 0), (2, 0, True, 2)]
+)
+def test_the_bar_stays_where_the_fit_is_to_say_something(monkeypatch, verbose, delay, leave, lines):
+    import tqdm.auto
+
+    made, written = [], []
+
+    class Bar(tqdm.auto.tqdm):
+        def __init__(self, **given):
+            made.append(given)
+            super().__init__(**given | {"disable": True})
+
+        @classmethod
+        def write(cls, text):
+            written.append(text)
+
+    monkeypatch.setattr(tqdm.auto, "tqdm", Bar)
+    alternate(session(), max_iter=2, tol=0, **{"verbose": verbose} if verbose else {})
+    assert [(bar["delay"], bar["leave"], bar["total"], bar["initial"]) for bar in made] == [(delay, leave, 2, 0)]
+    assert len(written) == lines
+
+
+@pytest.mark.parametrize(("reached", "landed"), [(5.0, False), (6.0, True), (7.0, True), (None, False)])
+def test_a_leap_that_ends_above_the_last_sweep_is_taken_back(reached, landed):
+    asked = []
+    run = by_hand(0.0)
+    run.reached, run.retreat = reached, lambda: asked.append("back")
+    run.half_step = lambda side, evaluate=False: asked.append(side) or SUMS  # of objective 5 + 0.75
+    assert loop._landed(run, 1) is landed
+    assert asked == ([1] if landed else [1, "back", 1])
+
+
 def test_the_record_is_what_the_fit_measures():
     run = session()
 
@@ -167,6 +200,12 @@ def test_settled_is_a_change_of_no_more_than_tol_either_way():
     assert settled(history(3.0, 4.0), 0.25)
     assert settled(history(-5.0, -4.0), 0.25)
     assert not settled(history(4.0, 5.0, 4.0), 0.2499)
+
+
+def test_a_coarse_sweep_is_never_the_last_and_one_before_it_is_no_matter():
+    sweeps = [{"objective": 4.0}, {"objective": 4.0}, {"objective": 4.0}, {"objective": 4.0}]
+    assert not settled([*sweeps[:-1], {"objective": 4.0, "coarse": 2}], 0.1)
+    assert settled([sweeps[0], {"objective": 4.0, "coarse": 2}, *sweeps[2:]], 0.1)
 
 
 def test_seconds_are_those_since_the_loop_began_and_go_on_after_a_pause(monkeypatch):

@@ -292,6 +292,11 @@ def test_targets_outside_the_domain_are_named(loss, y, message):
         loss.encode_targets(y)
 
 
+def test_the_ends_of_a_domain_belong_to_it():
+    for loss, y in ((losses.Bernoulli(), [0.0, 1.0, 0.5]), (losses.Poisson(), [0.0, 3.0])):
+        assert_array_equal(loss.encode_targets(y)[0], y)
+
+
 def test_pandas_missing_labels_are_named():
     pandas = pytest.importorskip("pandas")
     with pytest.raises(ValueError, match=r"y\[1\] = <NA>"):
@@ -360,6 +365,7 @@ def test_unknown_names_list_the_names():
         (lambda: losses.Huber("1"), "delta='1' is not valid"),
         (lambda: losses.Quantile(1), "q=1 is not valid; it must be a number between 0 and 1"),
         (lambda: losses.EpsilonInsensitive(-1), "eps=-1 is not valid; it must be a finite number >= 0"),
+        (lambda: losses.EpsilonInsensitive(math.inf), "eps=inf is not valid"),
         (lambda: losses.SquaredEpsilonInsensitive(math.nan), "eps=nan is not valid"),
         (lambda: losses.SmoothedHinge(math.inf), "width=inf is not valid; it must be a finite number > 0"),
         (lambda: losses.PLQ(), r"no pieces; give relu=\(u, v\)"),

@@ -14,6 +14,7 @@ from scipy.special import expit
 from halfstep import _core, losses
 from halfstep.core.losses.coarse import grid_of, on_grid
 from halfstep.core.losses.constant import best_constant
+from halfstep.core.losses.ordinal import _Scored
 
 THREE = losses.Ordinal((-1.0, 0.5))
 
@@ -64,6 +65,19 @@ def test_thresholds_are_where_no_slope_is_left(seed, levels):
             if (np.diff(other) > 0).all():
                 assert float(w @ losses.Ordinal(tuple(other)).value(z, t)) >= lowest - 1e-9
     assert best_constant(found, z, t, w) == pytest.approx(0, abs=1e-4)  # a shift of all thresholds is a constant
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_slopes_of_thresholds_are_those_of_their_cost(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cells = _Scored(rng.normal(size=60), np.arange(60) % 6, rng.uniform(0.1, 3, 60))
+    c = np.sort(rng.normal(0, 2, 5)) + np.arange(5)
+    here, h = cells.cost(c), 1e-5
+    for k, step in enumerate(np.eye(5) * h):
+        above, below = cells.cost(c + step), cells.cost(c - step)
+        assert_allclose(here.gradient[k], (above.value - below.value) / (2 * h), rtol=1e-5, atol=1e-6)
+        assert_allclose(here.hessian[k], (above.gradient - below.gradient) / (2 * h), rtol=1e-5, atol=1e-6)
+    assert cells.cost(c[::-1]).value == math.inf
 
 
 def test_two_levels_are_the_logistic_loss():

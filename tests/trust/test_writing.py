@@ -62,6 +62,39 @@ def test_files_follow_the_umask(tmp_path, mask):
     assert stat.S_IMODE((tmp_path / "model.safetensors").stat().st_mode) == 0o666 & ~mask
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path, mode):
+    """A private model was open to everybody after the next save; while it was being written too."""
+    path = tmp_path / "model.safetensors"
+    saved_bytes(path)
+    path.chmod(mode)
+    with atomic_write(path) as temporary:
+        assert stat.S_IMODE(temporary.stat().st_mode) == mode
+    saved_bytes(path)
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "é" * 127, "x" * 240 + ".safetensors"])
+def test_any_name_that_the_system_takes_can_be_saved_to(tmp_path, name):
+    """The temporary's name was longer than that of the file."""
+    for _ in range(2):
+        saved_bytes(tmp_path / name)
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_names_that_are_none_are_refused_before_anything_is_written(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    os.symlink("loop", "loop")
+    for name, refusal in (("", FileNotFoundError), ("x" * 256, OSError), ("loop", OSError), (".", IsADirectoryError)):
+        with pytest.raises(refusal) as raised:
+            fitted("WALS").save(name)
+        assert ".tmp" not in str(raised.value)
+    assert os.path.islink("loop")
+    assert os.listdir() == ["loop"]
+    assert os.listdir(tmp_path) == ["here"]
+
+
 LIMITED = """
 import resource, signal, sys
 import halfstep as hs

@@ -7,6 +7,7 @@ process that died; the next write to the same file removes it.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 import secrets
@@ -31,11 +32,11 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     The data reach the disk before the name does, so a reader sees the old file or the whole new one. What is no regular
     file (a pipe, a device) is yielded itself and written plainly: it cannot be replaced, and must not be. New files get
-    the permissions that the umask leaves, as any other.
+    the permissions that the umask leaves, as any other; one that is replaced hands its own on.
     """
     try:
         mode = os.stat(path).st_mode
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         mode = None
     if mode is not None and stat.S_ISDIR(mode):
         raise IsADirectoryError(f"cannot write {path}: it is a folder; name a file in it")
@@ -43,11 +44,13 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         with _told(path, "what was written before that has gone out"):
             yield Path(path)
         return
+    if not os.fspath(path):
+        raise FileNotFoundError("cannot write to a path without a name; name a file")
     target = Path(os.path.realpath(path))  # through a link, as open() would
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: the folder {target.parent} does not exist; create it first")
     kept = "nothing was written" if mode is None else "the file that was there is unchanged"
-    with _told(path, kept), _temporary(target, path) as temporary:
+    with _told(path, kept), _temporary(target, path, mode) as temporary:
         yield temporary
         _to_disk(temporary, os.O_RDWR)
         os.replace(temporary, target)
@@ -69,12 +72,13 @@ def _told(path: str | os.PathLike[str], kept: str) -> Iterator[None]:
 
 
 @contextmanager
-def _temporary(target: Path, path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A new empty file beside `target`, locked while the block runs, and gone after it."""
+def _temporary(target: Path, path: str | os.PathLike[str], mode: int | None) -> Iterator[Path]:
+    """A new empty file beside `target`, locked while the block runs, and gone after it. `mode` is that of `target`."""
     _clean(target)
     descriptor = -1
     while descriptor < 0:
-        temporary = target.with_name(f".{target.stem}.{secrets.token_hex(6)}.tmp{target.suffix}")
+        begin, end = _around(target)
+        temporary = target.with_name(f"{begin}{secrets.token_hex(6)}{end}")
         try:
             descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         except PermissionError as error:
@@ -83,17 +87,27 @@ def _temporary(target: Path, path: str | os.PathLike[str]) -> Iterator[Path]:
             os.close(descriptor)
             descriptor = -1
     try:
+        if mode is not None and hasattr(os, "fchmod"):  # a private file was never open to others, half written or whole
+            os.fchmod(descriptor, mode & 0o777 | stat.S_IRUSR | stat.S_IWUSR)
         yield temporary
     finally:
         temporary.unlink(missing_ok=True)
         os.close(descriptor)
 
 
+def _around(target: Path) -> tuple[str, str]:
+    """What a temporary of this file is called, before and after its number; no longer than the system takes."""
+    if len(os.fsencode(target.name)) <= 200:
+        return f".{target.stem}.", f".tmp{target.suffix}"
+    return f".{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:32]}.", ".tmp"
+
+
 def _clean(target: Path) -> None:
     """Remove what processes that died while they wrote `target` have left."""
     if locks is None:
         return
-    left = re.compile(rf"\.{re.escape(target.stem)}\.[0-9a-f]{{12}}\.tmp{re.escape(target.suffix)}")
+    begin, end = map(re.escape, _around(target))
+    left = re.compile(rf"{begin}[0-9a-f]{{12}}{end}")
     with suppress(OSError):  # a folder that cannot be listed can still be written to
         for entry in os.scandir(target.parent):
             if left.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):

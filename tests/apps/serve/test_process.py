@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import httpx
@@ -48,6 +49,28 @@ def test_several_workers_share_the_model_and_their_counters(skills_file: Path, s
     assert counters(text)["halfstep_requests_total /recommend 200"] == 20
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) in (0, -signal.SIGTERM)
+
+
+def not_answered_within(seconds: float, url: str) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            httpx.get(url, timeout=seconds)
+        except httpx.TransportError:
+            return True
+    return False
+
+
+def test_workers_end_with_the_process_that_started_them(skills_file: Path, start_server) -> None:
+    """They went on answering, and kept the port from the next server."""
+    url, process, log = start_server(skills_file, '{"port": 0, "workers": 2}')
+    assert httpx.get(url + "/health").status_code == 200
+    process.kill()
+    process.wait(20)
+    assert not_answered_within(20, url + "/health")
+    restarted, _, _ = start_server(skills_file, f'{{"port": {url.rsplit(":", 1)[1]}}}')
+    assert httpx.get(restarted + "/health").status_code == 200
+    assert "Traceback" not in log.read_text()
 
 
 def test_a_reload_drops_no_request(skills: WALS, tmp_path: Path, start_server) -> None:

@@ -5,9 +5,10 @@ import re
 import resource
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 import halfstep as hs
-from halfstep.apps.serve.connections import SPARE, most_connections
+from halfstep.apps.serve.connections import MAX_PIPELINED, SPARE, most_connections
 from halfstep.apps.serve.settings import Settings
 
 pytestmark = pytest.mark.heavy
@@ -106,6 +107,57 @@ def test_a_client_that_reads_nothing_is_cut_off(tmp_path: Path, start_server) ->
             keeps_sending(client, ask, 0.02)
 
 
+def resident(process: subprocess.Popen[bytes]) -> int:
+    return int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_headers_without_end_are_refused_before_they_fill_the_memory(skills_file: Path, start_server) -> None:
+    url, process, _ = start_server(skills_file, '{"port": 0, "header_timeout": 20}')
+    before = resident(process)
+    with connections(url, 2) as (first, second):
+        with pytest.raises(OSError):  # cut off on the way
+            first.sendall(HALF + (b"x" * 5000 + b"\r\nX-More: ") * 20_000)
+        second.sendall(WHOLE + HALF)
+        assert answered(second)
+        for _ in range(66):  # the second request on a connection is no different
+            second.sendall(b"x" * 1000)
+            time.sleep(0.01)
+        assert heard(second).startswith(b"HTTP/1.1 431 ")
+    assert resident(process) < before + 20_000_000
+
+
+def test_whoever_asks_on_and_on_without_waiting_is_cut_off(skills_file: Path, start_server) -> None:
+    url, process, log = start_server(skills_file)
+    before = resident(process)
+    with connections(url, 20) as clients:
+        for client in clients:
+            with suppress(OSError):
+                client.sendall(WHOLE * 3000)
+        assert httpx.get(url + "/health", timeout=30).status_code == 200
+        for client in clients:
+            with suppress(ConnectionResetError):
+                assert heard(client).count(b"HTTP/1.1 200") <= 2 * MAX_PIPELINED
+    with connections(url, 1) as (client,):
+        client.sendall(WHOLE * (MAX_PIPELINED - 1) + WHOLE[:-2] + b"Connection: close\r\n\r\n")
+        assert heard(client).count(b"HTTP/1.1 200") == MAX_PIPELINED
+    assert resident(process) < before + 60_000_000
+    assert '"level": "error"' not in log.read_text()
+
+
+def test_clients_that_leave_with_answers_under_way_are_no_errors(tmp_path: Path, start_server) -> None:
+    """Two answers wait behind one that is too large for the buffers when the connection breaks."""
+    hs.WALS(rank=2, max_iter=1, random_state=0).fit(np.ones((2, 30_000))).save(tmp_path / "wide.safetensors")
+    url, _, log = start_server(tmp_path / "wide.safetensors", '{"port": 0, "timeout": 0.3, "max_n": 30000}')
+    ask = b"GET /recommend?user=0&n=30000&keep_seen=true HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", int(url.rsplit(":", 1)[1])))
+        client.sendall(ask * 6)
+        time.sleep(3)
+    assert httpx.get(url + "/health", timeout=30).status_code == 200
+    assert '"level": "error"' not in log.read_text()
+
+
 def test_stopping_finishes_what_was_accepted_and_says_goodbye_to_the_rest(skills_file: Path, start_server) -> None:
     url, process, log = start_server(skills_file, '{"port": 0, "timeout": 20}')
     with connections(url, 5) as (idle, half, late, slow, whole):
@@ -136,12 +188,8 @@ def test_no_more_connections_than_files() -> None:
     assert os.sysconf("SC_OPEN_MAX") == files
 
 
-@pytest.mark.heavy
 def test_three_hundred_slow_clients_for_a_while(skills_file: Path, start_server) -> None:
     url, process, _ = start_server(skills_file, '{"port": 0, "header_timeout": 1, "max_connections": 200}')
-
-    def resident() -> int:
-        return int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     with httpx.Client(timeout=30) as client:
         sizes = []
@@ -151,5 +199,5 @@ def test_three_hundred_slow_clients_for_a_while(skills_file: Path, start_server)
                     one.sendall(HALF)
                 for _ in range(20):
                     assert client.get(url + "/recommend?user=Economist&n=3").status_code == 200
-            sizes.append(resident())
+            sizes.append(resident(process))
     assert sizes[-1] < sizes[0] + 20_000_000, sizes

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import multiprocessing
 import os
+import signal
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -70,7 +73,16 @@ def create_app(model_path: str | os.PathLike[str], **options: Any) -> FastAPI:
 def worker_app() -> FastAPI:
     """The application of a worker process, from what `run` left in its environment."""
     model_path, _, settings = os.environ[WORKER].partition("\n")
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     return create_app(model_path, **vars(Settings.from_json(settings)))
+
+
+def _end_with_parent() -> None:
+    """Stop as if told to once the process that started this one is gone; the port would stay taken otherwise."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        signal.raise_signal(signal.SIGTERM)
 
 
 async def _watch(app: FastAPI) -> None:

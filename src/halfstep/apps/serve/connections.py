@@ -20,16 +20,23 @@ SPARE = 64
 """Files that stay free for the model, the log and what the process opens besides."""
 LINGER = 0.05
 """Seconds in which a request that was already on its way still arrives, once the server has begun to stop."""
+MAX_HEADERS = 65_536
+"""Bytes of the headers of one request."""
+MAX_PIPELINED = 16
+"""Requests of one connection that wait for the answers before them."""
 SLOW = Refusal(408, "the request did not arrive in time")
 CROWDED = Refusal(503, "too many connections; try again", retry_after=1)
+TOO_LARGE = Refusal(431, f"the headers are larger than {MAX_HEADERS:,} bytes")
+TOO_MANY = Refusal(503, f"more than {MAX_PIPELINED} requests wait for the answers before them", retry_after=1)
 STOPPING = Refusal(503, "the server is stopping; try again", retry_after=1)
 
 
 class Connection(HttpToolsProtocol):
     """One client. The application's lifespan gives `settings` to it.
 
-    A request has `header_timeout` seconds from its first byte (or from the connection) to the end of its headers. A
-    client that reads nothing of an answer for `timeout` seconds is cut off. Where there are more than
+    A request has `header_timeout` seconds from its first byte (or from the connection) to the end of its headers, and
+    `MAX_HEADERS` bytes. A client that reads nothing of an answer for `timeout` seconds is cut off, one that asks on and
+    on without waiting for answers too. Where there are more than
     `max_connections`, the one that has waited longest without a whole request makes room; if all are being answered,
     the new one is refused.
     """
@@ -39,6 +46,8 @@ class Connection(HttpToolsProtocol):
         self.settings: Settings = self.app_state["settings"]
         self.since = time.monotonic()
         self._answered = self._leaving = self._begun = False
+        self._asked: list[Any] = []  # cycles of uvicorn, oldest first; `self.cycle` is the newest
+        self._head: int | None = None  # bytes of the headers that are arriving, None between them
         self._late: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         if len(self.connections) > most_connections(self.settings):
@@ -52,6 +61,8 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._headers_are_here()
         self._is_read()
+        for cycle in self._unanswered():
+            cycle.disconnected = True  # uvicorn tells the newest only, and the others would write to nobody
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -59,12 +70,30 @@ class Connection(HttpToolsProtocol):
         if self._late is None and not self._under_way:
             self._expect_headers()  # of the next request on a connection that was kept
         super().data_received(data)
+        if self._head is not None:
+            self._head += len(data)
+            if self._head > MAX_HEADERS:
+                self.send_away(TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        self._head = 0
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         self._headers_are_here()
+        self._head = None
+        if self.transport.is_closing():
+            return  # what was in the same packet is no longer asked
         super().on_headers_complete()
-        if self._leaving and self.cycle is not None:
+        self._asked = [*self._unanswered(), self.cycle]
+        if self._leaving:
             self.cycle.keep_alive = False
+        if len(self._asked) > MAX_PIPELINED:
+            self.send_away(TOO_MANY)
+
+    def send_400_response(self, msg: str) -> None:
+        if not self.transport.is_closing():
+            super().send_400_response(msg)
 
     def on_response_complete(self) -> None:
         self.since, self._answered, self._begun = time.monotonic(), True, False
@@ -100,7 +129,7 @@ class Connection(HttpToolsProtocol):
         """Say why and close; what cannot be written at once is dropped."""
         if self.transport.is_closing():
             return
-        if not (self._under_way and self.cycle.response_started):
+        if not any(cycle.response_started for cycle in self._unanswered()):
             self.transport.write(_last_words(why))
         self.transport.close()
         if self.transport.get_write_buffer_size():
@@ -109,6 +138,9 @@ class Connection(HttpToolsProtocol):
     @property
     def _under_way(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
+
+    def _unanswered(self) -> list[Any]:
+        return [cycle for cycle in self._asked if not cycle.response_complete]
 
     def _expect_headers(self) -> None:
         self._late = self.loop.call_later(self.settings.header_timeout, self.send_away, SLOW)

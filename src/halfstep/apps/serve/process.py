@@ -48,6 +48,7 @@ def run(
 
     common: dict[str, Any] = {
         "http": Connection,
+        "ws": "none",
         "log_config": LOGGING,
         "access_log": False,  # the application writes its own, as JSON
         "server_header": False,

@@ -35,6 +35,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         (404, "An unknown id, with near matches; or an endpoint that this kind of model does not have."),
         (408, "The request did not arrive in time."),
         (413, "The body is too large."),
+        (431, "The headers are too large."),
         (422, "A value that cannot be used; `field` names it."),
         (503, "Too busy, or not done in time."),
     )
