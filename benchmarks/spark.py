@@ -1,15 +1,16 @@
 """WALS on Spark against Spark's own ALS, on one standalone cluster of two workers; and against the local engine.
 
-    python benchmarks/spark.py [--interactions 2000000] [--rank 64] [--sweeps 5] [--least] [--shuffles]
+    python benchmarks/spark.py [--small] [--interactions 2000000] [--rank 64] [--sweeps 5] [--least] [--shuffles]
 
 Same cluster, same data, same number of blocks, same settings of the executors, one run: `WALS` with all rows broadcast,
-`WALS` with the larger side sent row by row, `ALS`; and `WALS` on half of the data. Seconds of a sweep: between the ends
-of sweeps for ours; for ALS, which has no history, from fits of one and of `sweeps` sweeps after a first one that warms
-up. Also as processor time of the executors, which a busy machine changes little. After the fit the ten best items of
-every user, `recommend_for_all` (what they have left out) against `recommendForAllUsers`. Memory: the largest sum, over
-one executor, of the proportional set size of its JVM and the Python workers below it (pages that processes share count
-once), sampled every 0.5 s during one fit; every contender has executors of its own. Heap: the largest use of an
-executor's heap right after a collection, from the log of the collector. The objective is that of WALS, for both (ALS:
+`WALS` with the larger side sent row by row, `ALS`; and `WALS` on half of the data. All warm up with a fit first.
+Seconds of a sweep: between the ends of sweeps of the next fit for ours; for ALS, which has no history, from fits of one
+and of `sweeps` sweeps. Also as processor time of executors and driver, which a busy machine changes little. After the
+fit the ten best items of every user, `recommend_for_all` (what they have left out) against `recommendForAllUsers`.
+Memory: the largest sum, over one executor, of the proportional set size of its JVM and the Python workers below it
+(pages that processes share count once), sampled every 0.5 s during the first fit; every contender has executors of
+its own. Heap: the largest use of an executor's heap right after a collection, from the log of the collector.
+The objective is that of WALS, for both (ALS:
 confidence 1 + alpha, so weight 1 and background 1/(1 + alpha), scaled).
 """
 
@@ -46,33 +47,35 @@ def interactions(n_cells: int, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def run_ours(address: str, path: str, out: str, job: dict) -> dict:
-    """A fit of WALS. Writes its factors, returns what was measured."""
+    """Two fits of WALS; the first warms up, and its memory counts. Writes factors, returns what was measured."""
     import halfstep as hs
     from halfstep.engine.spark import SparkEngine
 
     spark = session(address, job["name"], job["memory"])
-    watch = Watch()
-    begun = time.perf_counter()
-    engine, ends = SparkEngine(spark, blocks=BLOCKS, broadcast_limit=job["limit"]), []
+    engine, ends, sweeps = SparkEngine(spark, blocks=BLOCKS, broadcast_limit=job["limit"]), [], job["sweeps"]
 
     def mark(record: dict[str, float]) -> None:  # what is shuffled from now on belongs to later sweeps
         ends.append((time.perf_counter(), processor_seconds()))
-        spark.sparkContext.setJobGroup("later sweeps", "")
+        spark.sparkContext.setJobGroup("measured, later sweeps", "")
 
-    sweeps = job["sweeps"]
-    model = hs.WALS(
-        rank=job["rank"], max_iter=sweeps, tol=0.0, random_state=0, engine=engine, callbacks=[mark], **SETTINGS
-    )
-    model.fit(spark.read.parquet(path))
-    total = time.perf_counter() - begun
+    def fitted(**more: object) -> hs.WALS:
+        model = hs.WALS(rank=job["rank"], max_iter=sweeps, tol=0.0, random_state=0, engine=engine, **SETTINGS, **more)
+        return model.fit(spark.read.parquet(path))
+
+    watch = Watch()
+    fitted().fitted_.kept.unpersist()
     watch.stop()
-    lists = listed(lambda: model.recommend_for_all(LISTED))
+    spark.sparkContext.setJobGroup("measured", "")
+    begun = time.perf_counter()
+    model = fitted(callbacks=[mark])
+    total = time.perf_counter() - begun
+    lists = listed(spark, lambda: model.recommend_for_all(LISTED))
     users, items = (factors.to_array() for factors in model.fitted_.kept.solved)
     np.savez(out, users=users, items=items)
     each, busy = ((b - a) / (sweeps - 1) for a, b in zip(ends[0], ends[-1], strict=True))
     shipped = model.fitted_.kept.given.cells.shipped
     spark.stop()
-    return {"seconds": each, "busy": busy, "total": total, "shipped": shipped} | lists | watch.found()
+    return {"seconds": each, "busy": busy.tolist(), "total": total, "shipped": shipped} | lists | watch.found()
 
 
 def run_als(address: str, path: str, out: str, job: dict) -> dict:
@@ -92,27 +95,29 @@ def run_als(address: str, path: str, out: str, job: dict) -> dict:
         "userCol": "user", "itemCol": "item", "ratingCol": "rating",
     }  # fmt: skip
     times, sweeps = {}, job["sweeps"]
-    for count in (sweeps, 1, sweeps):  # the first warms up, as the first sweep does for ours; its memory is what counts
+    for count in (sweeps, 1, sweeps):  # the first warms up, as it does for ours; its memory is what counts
+        spark.sparkContext.setJobGroup("measured" if times.keys() == {1, sweeps} else "warm", "")
         begun, used = time.perf_counter(), processor_seconds()
         model = ALS(maxIter=count, **common).fit(frame)
         times[count] = time.perf_counter() - begun, processor_seconds() - used
         watch.stop()
-    lists = listed(lambda: model.recommendForAllUsers(LISTED))
+    lists = listed(spark, lambda: model.recommendForAllUsers(LISTED))
     users = model.userFactors.orderBy("id").toPandas()
     items = model.itemFactors.orderBy("id").toPandas()
     factors = {"users": np.stack(users.features), "items": np.stack(items.features)}
     np.savez(out, **{name: values.astype(np.float32) for name, values in factors.items()})
     each, busy = ((b - a) / (sweeps - 1) for a, b in zip(times[1], times[sweeps], strict=True))
     spark.stop()
-    return {"seconds": each, "busy": busy, "total": times[sweeps][0]} | lists | watch.found()
+    return {"seconds": each, "busy": busy.tolist(), "total": times[sweeps][0]} | lists | watch.found()
 
 
-def listed(make) -> dict:
+def listed(spark, make) -> dict:
     """Seconds and processor time of the lists of everybody, the second of two runs; nothing is kept of them."""
+    spark.sparkContext.setJobGroup("lists", "")
     for _ in range(2):
         begun, used = time.perf_counter(), processor_seconds()
         make().write.format("noop").mode("overwrite").save()
-        found = {"listed": time.perf_counter() - begun, "listed_busy": processor_seconds() - used}
+        found = {"listed": time.perf_counter() - begun, "listed_busy": (processor_seconds() - used).tolist()}
     return found
 
 
@@ -146,7 +151,7 @@ def shuffle_table(rank: int, sizes: tuple[int, ...] = (50_000, 100_000, 200_000)
             spark = session("local[2]", f"{size}")
 
             def mark(record: dict[str, float], spark: object = spark) -> None:
-                spark.sparkContext.setJobGroup("later sweeps", "")
+                spark.sparkContext.setJobGroup("measured, later sweeps", "")
 
             engine = SparkEngine(spark, blocks=BLOCKS, broadcast_limit=0)
             model = hs.WALS(rank=rank, max_iter=2, tol=0.0, random_state=0, engine=engine, callbacks=[mark])
@@ -166,9 +171,9 @@ def start(cluster: Cluster, folder: str, role: str, job: dict) -> dict | None:
     """One contender in a process of its own; None where it failed."""
     command = [sys.executable, __file__, "--inside", role, cluster.address, folder, json.dumps(job)]
     try:
-        run = subprocess.run(command, env=cluster.environment, capture_output=True, text=True, timeout=900)
+        run = subprocess.run(command, env=cluster.environment, capture_output=True, text=True, timeout=3600)
     except subprocess.TimeoutExpired:
-        print(f"{job['name']}: not done after 900 s")
+        print(f"{job['name']}: not done after an hour")
         return None
     if run.returncode:
         print(f"{job['name']} failed: {run.stderr.strip().splitlines()[-1][:300]}")
@@ -176,12 +181,16 @@ def start(cluster: Cluster, folder: str, role: str, job: dict) -> dict | None:
     return json.loads(run.stdout.splitlines()[-1]) | {"heap": heap_in_use(folder, job["name"])}
 
 
+def busy(seconds: list[float]) -> str:
+    return f"{sum(seconds):.2f} s (executors {seconds[0]:.2f}, driver {seconds[1]:.2f})"
+
+
 def report(name: str, result: dict, value: float) -> None:
     print(
-        f"{name:12s} sweep {result['seconds']:6.2f} s, {result['busy']:5.2f} s of processor time   whole fit "
+        f"{name:12s} sweep {result['seconds']:6.2f} s, processor time {busy(result['busy'])}   whole fit "
         f"{result['total']:6.1f} s   executor {result['memory']:5.0f} MB (JVM {result['jvm']:.0f}, Python "
         f"{result['python']:.0f}; heap after collections {result['heap']:.0f})   "
-        f"lists of all {result['listed']:.1f} s, {result['listed_busy']:.1f} s of processor time   "
+        f"lists of all {result['listed']:.1f} s, processor time {busy(result['listed_busy'])}   "
         f"objective {value:.6g}   load {os.getloadavg()[0]:.1f}",
         flush=True,
     )
@@ -220,11 +229,14 @@ def main() -> None:
     parser.add_argument("--interactions", type=int, default=2_000_000)
     parser.add_argument("--rank", type=int, default=64)
     parser.add_argument("--sweeps", type=int, default=5)
+    parser.add_argument("--small", action="store_true", help="a tenth of it: 200,000 interactions, three sweeps")
     parser.add_argument("--least", action="store_true", help="also the least executor memory that each can do with")
     parser.add_argument("--shuffles", action="store_true", help="only the bytes shuffled at three sizes")
     parser.add_argument("--only", choices=("broadcast", "row-by-row", "ALS", "half"), action="append")
     parser.add_argument("--inside", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.small:
+        arguments.interactions, arguments.sweeps = 200_000, 3
     if arguments.shuffles:
         shuffle_table(arguments.rank)
         return
@@ -288,17 +300,17 @@ def summarise(results: dict[str, dict], rank: int) -> None:
             mine, theirs = results[name], results["ALS"]
             print(
                 f"{name}: a sweep of ALS takes {theirs['seconds'] / mine['seconds']:.2f} times as long, "
-                f"{theirs['busy'] / mine['busy']:.2f} times the processor time; our executor takes "
+                f"{sum(theirs['busy']) / sum(mine['busy']):.2f} times the processor time; our executor takes "
                 f"{mine['memory'] / theirs['memory']:.2f} of its memory, "
                 f"{mine['heap'] / theirs['heap']:.2f} of its heap; its lists of all users take "
                 f"{theirs['listed'] / mine['listed']:.2f} times as long as ours, "
-                f"{theirs['listed_busy'] / mine['listed_busy']:.2f} times the processor time"
+                f"{sum(theirs['listed_busy']) / sum(mine['listed_busy']):.2f} times the processor time"
             )
     if {"broadcast", "half"} <= results.keys():
         whole, half = results["broadcast"], results["half"]
         print(
             f"twice the data: a sweep takes {whole['seconds'] / half['seconds']:.2f} times as long, "
-            f"{whole['busy'] / half['busy']:.2f} times the processor time"
+            f"{sum(whole['busy']) / sum(half['busy']):.2f} times the processor time"
         )
     if "row-by-row" in results:
         users, items = (count * rank * 4 / 2**20 for count in results["row-by-row"]["shipped"])

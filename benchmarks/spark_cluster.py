@@ -17,6 +17,8 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
+
 BLOCKS, CORES, MEMORY = 8, 1, "2g"
 
 
@@ -102,35 +104,43 @@ class Watch(threading.Thread):
 
 
 def executors() -> dict[int, list[int]]:
-    """The JVM of every executor, with itself and all processes below it."""
-    children: dict[int, list[int]] = {}
-    roots = []
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            parent = int(_stat(int(entry))[1])
-            command = Path(f"/proc/{entry}/cmdline").read_bytes()
-        except OSError:
-            continue
-        children.setdefault(parent, []).append(int(entry))
-        if b"CoarseGrainedExecutorBackend" in command:
-            roots.append(int(entry))
+    """The JVM of every executor of this run, with itself and all processes below it."""
+    children, mine = _children(), os.environ["HALFSTEP_EVENTS"].encode()  # `session` names it to executors
     found = {}
-    for root in roots:
-        tree = [root]
-        for process in tree:
-            tree += children.get(process, [])
-        found[root] = tree
+    for process in (process for below in children.values() for process in below):
+        with contextlib.suppress(OSError):
+            command = Path(f"/proc/{process}/cmdline").read_bytes()
+            if b"CoarseGrainedExecutorBackend" in command and mine in command:
+                found[process] = _tree(process, children)
     return found
 
 
-def processor_seconds() -> float:
-    """Processor time that all executors have used so far, JVM and Python workers; what others do does not count."""
+def _children() -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            found.setdefault(int(_stat(int(entry))[1]), []).append(int(entry))
+    return found
+
+
+def _tree(root: int, children: dict[int, list[int]]) -> list[int]:
+    tree = [root]
+    for process in tree:
+        tree += children.get(process, [])
+    return tree
+
+
+def processor_seconds() -> np.ndarray:
+    """Processor time used so far by all executors, JVM and Python workers, and by this driver, Python and JVM."""
+    theirs = [process for tree in executors().values() for process in tree]
+    return np.array([_seconds_of(processes) for processes in (theirs, _tree(os.getpid(), _children()))])
+
+
+def _seconds_of(processes: list[int]) -> float:
     ticks = 0
-    for process in (process for tree in executors().values() for process in tree):
-        try:
+    for process in processes:
+        with contextlib.suppress(OSError):
             ticks += sum(map(int, _stat(process)[11:15]))
-        except OSError:
-            continue
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
@@ -174,20 +184,21 @@ def session(address: str, name: str, memory: str = MEMORY):
 
 
 def shuffled(folder: str) -> dict[str, tuple[int, int]]:
-    """Bytes written to shuffles, by application: all of them, and those of our sweeps after the first."""
+    """Bytes written to shuffles, by application: by jobs of a group that begins with "measured", and by those of our
+    sweeps after the first."""
     found: dict[str, tuple[int, int]] = {}
     for path in Path(folder).iterdir():
-        name, total, later, stages = "", 0, 0, set()
+        name, total, later, stages, counted = "", 0, 0, set(), set()
         for line in path.read_text().splitlines():
             event = json.loads(line)
             name = event.get("App Name", name)
-            if event["Event"] == "SparkListenerJobStart" and "later" in event["Properties"].get(
-                "spark.jobGroup.id", ""
-            ):
-                stages |= set(event["Stage IDs"])
+            if event["Event"] == "SparkListenerJobStart":
+                group = event["Properties"].get("spark.jobGroup.id", "")
+                counted |= set(event["Stage IDs"]) if group.startswith("measured") else set()
+                stages |= set(event["Stage IDs"]) if group.endswith("later sweeps") else set()
             if event["Event"] == "SparkListenerTaskEnd" and event.get("Task Metrics"):
                 size = event["Task Metrics"]["Shuffle Write Metrics"]["Shuffle Bytes Written"]
-                total += size
+                total += size if event["Stage ID"] in counted else 0
                 later += size if event["Stage ID"] in stages else 0
         found[name] = total, later
     return found

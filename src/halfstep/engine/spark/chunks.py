@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from halfstep.engine.spark.arrow import blob, from_arrow, to_arrow
 from halfstep.engine.spark.moves import keyed
 
 _ROWS = 2**16  # rows of a chunk, or a batch more
@@ -99,8 +100,7 @@ def _packed(dtype: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
         for k, rows in enumerate(_gathered(batches)):
             chunk = make_chunk((partition, k), pa.Table.from_batches(rows), dtype)
             yield pa.RecordBatch.from_arrays(
-                [pa.array([partition + k], pa.int32()), pa.array([pickle.dumps(chunk, 5)], pa.binary())],
-                names=["place", "chunk"],
+                [to_arrow([partition + k]), blob(pickle.dumps(chunk, 5))], names=["place", "chunk"]
             )
 
     return run
@@ -123,7 +123,8 @@ def make_chunk(number: tuple[int, int], table: Any, dtype: Any) -> Chunk:
     """A chunk of an Arrow table (id0, id1[, weight][, target], hash)."""
     sides = [_encoded(table.column(f"id{side}")) for side in (0, 1)]
     values = {
-        name: table.column(name).to_numpy() if name in table.column_names else None for name in ("weight", "target")
+        name: from_arrow(table.column(name), np.nan) if name in table.column_names else None
+        for name in ("weight", "target")
     }
     weights, targets = values["weight"], values["target"]
     there = slice(None) if weights is None else weights > 0
@@ -139,7 +140,7 @@ def make_chunk(number: tuple[int, int], table: Any, dtype: Any) -> Chunk:
             (table.column("id0").null_count, table.column("id1").null_count),
             0 if weights is None else int(np.sum(~(np.isfinite(weights) & (weights >= 0)))),
             0 if targets is None else int(np.sum(~np.isfinite(targets))),
-            int(np.sum(table.column(_HASH).to_numpy().astype(np.uint64))),
+            int(np.sum(from_arrow(table.column(_HASH)).astype(np.uint64))),
             (len(sides[0].ids), len(sides[1].ids)),
             (_sample(sides[0].ids), _sample(sides[1].ids)),
         ),
@@ -152,18 +153,17 @@ class _Encoded(NamedTuple):
     codes: NDArray[np.int32]
 
 
-def _encoded(column: Any) -> _Encoded:
+def _encoded(ids: Any) -> _Encoded:
     """Distinct values of an Arrow column in order, how often each occurs, and the place of each row's value."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    found = column.combine_chunks().dictionary_encode()
-    order = pc.sort_indices(found.dictionary).to_numpy()
+    found = ids.combine_chunks().dictionary_encode()
+    order = from_arrow(pc.sort_indices(found.dictionary))
     place = np.zeros(len(order) + 1, np.int32)  # one more for nulls, which are counted and refused before anybody looks
     place[order] = np.arange(len(order), dtype=np.int32)
-    codes = place[found.indices.fill_null(len(order)).to_numpy()]
+    codes = place[from_arrow(found.indices, len(order))]
     return _Encoded(
-        found.dictionary.take(pa.array(order)), np.bincount(codes, minlength=len(order)).astype(np.int32), codes
+        found.dictionary.take(to_arrow(order)), np.bincount(codes, minlength=len(order)).astype(np.int32), codes
     )
 
 

@@ -20,13 +20,14 @@ from halfstep.data.feature_sources import id_column
 from halfstep.data.features import Features
 from halfstep.data.ids import Index
 from halfstep.engine.features import FeaturesHere, with_constant
+from halfstep.engine.spark.arrow import blob, from_arrow, to_arrow
 from halfstep.engine.spark.checkpoint import digest
 from halfstep.engine.spark.layout import Layout
 from halfstep.engine.spark.moves import Shared, kept, keyed, together
 from halfstep.engine.spark.numbering import Numbering
 from halfstep.engine.spark.reading import CellsThere
 from halfstep.engine.spark.regression import FarRegression
-from halfstep.engine.spark.tasks import Array, FeaturesOfPart, lam_of
+from halfstep.engine.spark.tasks import Array, FeaturesOfPart, beside_features, lam_of
 from halfstep.errors import one_of
 
 
@@ -89,14 +90,8 @@ class FeaturesThere:
         counts = cells.blocks[self.side].mapValues(lambda block: block.cells.counts)
 
         def weigh(items: Iterator[Any]) -> Iterator[Any]:
-            found, n_cells = None, None
-            for partition, item in items:  # noqa: B007
-                if isinstance(item, FeaturesOfPart):
-                    found = item
-                else:
-                    n_cells = item
+            partition, found, n_cells = beside_features(items)
             if found is not None:
-                assert n_cells is not None
                 lam = share * lam_of(penalty, n_cells, slice(*layout.range_of(partition)))
                 lam[layout.long_in(partition)[1]] = 0  # the driver looks after long rows
                 yield partition, replace(found, lam=lam)
@@ -253,7 +248,7 @@ def _packed(layout: Layout, blocks: tuple[FeatureBlock, ...]) -> Callable[[Itera
         for batch in batches:
             if not batch.num_rows:
                 continue
-            places = batch.column("position").to_numpy()
+            places = from_arrow(batch.column("position"))
             names = [name for name in batch.schema.names if name != "position"]
             table = {name: batch.column(name).to_pylist() for name in names}
             parts = [block.encode(table, batch.num_rows) for block in blocks]
@@ -263,8 +258,6 @@ def _packed(layout: Layout, blocks: tuple[FeatureBlock, ...]) -> Callable[[Itera
             for home in np.unique(homes).tolist():
                 mine = np.flatnonzero(homes == home)
                 rows = pickle.dumps((places[mine] - layout.starts[home], matrix[mine]), 5)
-                yield pa.RecordBatch.from_arrays(
-                    [pa.array([home], pa.int32()), pa.array([rows], pa.binary())], names=["block", "rows"]
-                )
+                yield pa.RecordBatch.from_arrays([to_arrow([home]), blob(rows)], names=["block", "rows"])
 
     return run

@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from halfstep.core.arrays import Floats
 from halfstep.core.loop import Record
+from halfstep.engine.spark.arrow import blob, from_arrow, to_arrow
 from halfstep.engine.spark.checkpoint import Checkpoints, array_of, digest, text_of
 from halfstep.engine.spark.moves import kept
 from halfstep.engine.spark.sums import tree_sum
@@ -262,9 +263,9 @@ def _pack(batches: Iterable[Any]) -> Iterator[Any]:
     import pyarrow as pa
 
     for batch in batches:
-        numbers = _columns_of(batch, batch.schema.names)
+        found = _columns_of(batch, batch.schema.names)
         yield pa.RecordBatch.from_arrays(
-            [pa.array([len(numbers)], pa.int64()), pa.array([numbers.tobytes()], pa.binary())], names=["n", "numbers"]
+            [to_arrow(np.array([len(found)])), blob(found.tobytes())], names=["n", "numbers"]
         )
 
 
@@ -276,10 +277,10 @@ def _columns_of(batch: Any, names: Sequence[str]) -> Floats:
     """(n, columns) float64 from an Arrow batch, NaN for null."""
     import pyarrow as pa
 
-    numbers = np.empty((batch.num_rows, len(names)))
+    found = np.empty((batch.num_rows, len(names)))
     for k, name in enumerate(names):
-        numbers[:, k] = batch.column(name).cast(pa.float64()).to_numpy(zero_copy_only=False)
-    return numbers
+        found[:, k] = from_arrow(batch.column(name).cast(pa.float64()), np.nan)
+    return found
 
 
 def _arrow(values: NDArray[Any]) -> Any:

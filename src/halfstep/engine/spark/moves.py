@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from halfstep.engine.spark.arrow import to_arrow
+
 
 def by_number(key: int) -> int:
     """The partitioner of every RDD here. One function object, so that Spark sees that they agree."""
@@ -40,10 +42,10 @@ def packed(rdd: Any) -> Any:
 
 
 def kept(rdd: Any) -> Any:
-    """Persist an RDD, packed."""
+    """Persist an RDD, packed: bytes for the JVM, which has nothing to gain from packing them once more."""
     from pyspark import StorageLevel
 
-    return packed(rdd).persist(StorageLevel.MEMORY_AND_DISK)
+    return packed(rdd).persist(StorageLevel.MEMORY_AND_DISK_DESER)
 
 
 def kept_twice(rdd: Any) -> Any:
@@ -67,8 +69,8 @@ def expanding(make: Callable[..., Sequence[Any]], names: list[str]) -> Callable[
         import pyarrow as pa
 
         for batch in batches:
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                yield pa.RecordBatch.from_arrays([pa.array(values) for values in make(*row)], names=names)
+            for row in zip(*(packed.to_pylist() for packed in batch.columns), strict=True):
+                yield pa.RecordBatch.from_arrays([to_arrow(values) for values in make(*row)], names=names)
 
     return run
 

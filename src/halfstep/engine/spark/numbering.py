@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfstep.data.ids import Index
+from halfstep.engine.spark.arrow import from_arrow
 from halfstep.engine.spark.chunks import Chunk, Chunks, pack, unpack
 from halfstep.engine.spark.layout import Ints, Layout
 from halfstep.engine.spark.moves import expanding, kept, keyed, together
@@ -212,16 +213,16 @@ def _merge(bucket: int, items: Iterable[tuple[int, Ask]]) -> Iterator[tuple[int,
     asks = [ask for _, ask in items]  # never none: the bound of a bucket is an id of it
     found = pa.concat_arrays([unpack(ask.ids) for ask in asks]).dictionary_encode()
     each = np.concatenate([ask.counts for ask in asks])
-    counts = np.bincount(found.indices.to_numpy(), weights=each, minlength=len(found.dictionary)).astype(np.int64)
+    counts = np.bincount(from_arrow(found.indices), weights=each, minlength=len(found.dictionary)).astype(np.int64)
     order = pc.sort_indices(found.dictionary)
-    yield bucket, Known(pack(found.dictionary.take(order)), counts[order.to_numpy()])
+    yield bucket, Known(pack(found.dictionary.take(order)), counts[from_arrow(order)])
 
 
 def _rows_of(ids: Any, known: Any, first: int) -> Ints:
     import pyarrow.compute as pc
 
-    places = pc.index_in(ids, value_set=known)
-    return np.where(places.is_null(), -1, places.fill_null(0).to_numpy().astype(np.int64) + first)
+    places = from_arrow(pc.index_in(ids, value_set=known), -1).astype(np.int64)
+    return np.where(places < 0, -1, places + first)
 
 
 def _listed(first: int, data: bytes) -> tuple[Any, Ints]:

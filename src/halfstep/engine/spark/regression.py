@@ -134,12 +134,7 @@ class FarRegression:
         ranges = min(parts, 1 + parts * p * width * 8 // DIRECT)
 
         def run(items: Iterator[Any]) -> Iterator[tuple[int, ColumnSums]]:
-            told, other, block = None, None, -1
-            for block, item in items:  # noqa: B007
-                if isinstance(item, FeaturesOfPart):
-                    told = item
-                else:
-                    other = item
+            block, told, other = tasks.beside_features(items)
             if told is not None:
                 yield block, contribute(told, other)
 

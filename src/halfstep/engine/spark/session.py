@@ -97,7 +97,7 @@ class DistributedSession:
         self.stalled[side] = int(total.sums["stalled"])
         spec = self.problem.sides[side]
         new.gram, new.cost = total.gram, total.cost + (0.0 if spec.features is None else spec.features.cost())
-        if new.gram is not None and new.values is not None:  # of the whole, so that its bits are those of one machine
+        if step.gram is not None and new.values is not None:  # of the whole, so that its bits are those of one machine
             new.gram = gram_matrix(new.values, thread_count(None))
         old = held(self.factors)
         self.factors[side] = new
@@ -178,6 +178,7 @@ class DistributedSession:
             long_other=other.long,
             long_places=other.layout.long,
             evaluate=evaluate,
+            reports_gram=self.problem.background > 0 and not self.is_broadcast(side),
             share=share,
         )
 
@@ -276,7 +277,7 @@ class DistributedSession:
             spec, beside = tasks.expecting(spec, held.long, weights, held.share)
         values, sums = tasks.finish_long(step, spec, quadratics)
         cost = spec.cost(values) + beside
-        return values, Summary(sums, gram_matrix(values, 1) if step.gram is not None else None, cost)
+        return values, Summary(sums, gram_matrix(values, 1) if step.reports_gram else None, cost)
 
     def _evaluate_long(self, step: Step, inputs: Any, fixed: Any) -> Summary:
         """What the cells of the long rows cost, now that the rows are known."""

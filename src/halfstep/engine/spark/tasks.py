@@ -149,6 +149,17 @@ class FeaturesOfPart:
         return FeatureSize(float(self.lam @ squares), float(held.min(initial=np.inf)), int(self.matrix.nnz))
 
 
+def beside_features(items: Iterable[tuple[int, Any]]) -> tuple[int, FeaturesOfPart | None, Any]:
+    """A partition of features and of what was joined to them: its number, the features, the other; None for none."""
+    told, other, partition = None, None, -1
+    for partition, item in items:  # noqa: B007
+        if isinstance(item, FeaturesOfPart):
+            told = item
+        else:
+            other = item
+    return partition, told, other
+
+
 class FeatureSize(NamedTuple):
     """Of some rows: sum lam |f|^2, the smallest lam that is not 0, stored values."""
 
@@ -218,6 +229,7 @@ class Step:
     long_other: Array
     long_places: Ints  # row numbers of the long rows of the other side
     evaluate: bool
+    reports_gram: bool = False  # blocks report Gram matrices of their rows, which the driver does not get
     share: float = 0.0  # of the penalty, that about where features say
     lift: tuple[int, float] | None = None  # a column of the own rows, and what is added there before they are solved
 
@@ -295,7 +307,7 @@ def solve(step: Step, work: Work, weights: Array | None = None) -> Any:
     places = step.layout.long_in(partition)[1]
     own[places] = 0
     cost = _cost_without(spec, own, places) + beside
-    return BlockRows(own, Summary(sums, gram_matrix(own, 1) if step.gram is not None else None, cost), duals)
+    return BlockRows(own, Summary(sums, gram_matrix(own, 1) if step.reports_gram else None, cost), duals)
 
 
 def assemble(items: Iterable[Any], step: Step, fixed: Array | None, before: Array | None) -> Work:

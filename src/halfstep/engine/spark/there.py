@@ -19,6 +19,7 @@ from halfstep.data.features import Features
 from halfstep.data.table import CellsHere
 from halfstep.engine.here import RowsHere
 from halfstep.engine.protocol import Array, Cut, Decode, Engine, Start
+from halfstep.engine.spark.arrow import to_arrow
 from halfstep.engine.spark.checkpoint import Files
 from halfstep.engine.spark.factors import Factors
 from halfstep.engine.spark.features import FeaturesThere
@@ -233,8 +234,8 @@ def _rows_of(dtype: Any, d: int) -> Callable[[int, int, bytes], Sequence[Any]]:
     def make(first: int, n: int, values: bytes) -> Sequence[Any]:
         import pyarrow as pa
 
-        ends = pa.array(np.arange(n + 1, dtype=np.int32) * d)
-        return np.arange(first, first + n), pa.ListArray.from_arrays(ends, pa.array(np.frombuffer(values, dtype)))
+        ends = to_arrow(np.arange(n + 1, dtype=np.int32) * np.int32(d))
+        return np.arange(first, first + n), pa.ListArray.from_arrays(ends, to_arrow(np.frombuffer(values, dtype)))
 
     return make
 
