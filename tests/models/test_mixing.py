@@ -14,7 +14,11 @@ CELLS = sp.csr_array(hs.datasets.load_sample_skills().matrix)
 @pytest.mark.parametrize("contenders", [1, 40, 1000])
 def test_blends_of_contenders_rank_as_blends_of_all_items(monkeypatch, contenders):
     users = np.arange(0, 111, 2)
-    scaled = scaled_scores([part.fit(CELLS) for part in (hs.WALS(4, max_iter=3, random_state=0), hs.ItemGraph(), Popularity())], CELLS[users], users)
+    scaled = scaled_scores(
+        [part.fit(CELLS) for part in (hs.WALS(4, max_iter=3, random_state=0), hs.ItemGraph(), Popularity())],
+        CELLS[users],
+        users,
+    )
     monkeypatch.setattr("halfstep.models.mixing.CONTENDERS", contenders)
     found = Contenders.of(scaled, CELLS[users], 10)
     for weights in ([1, 0, 0], [0.2, 0.5, 0.3], [0, 0.05, 0.95]):
