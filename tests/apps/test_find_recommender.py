@@ -3,16 +3,19 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 import halfstep as hs
 from halfstep.apps.tune import recommenders
+from halfstep.data import table
+from halfstep.models.held_out import HeldOut, RankingMetric, keep_some
 from halfstep.tune import RecommenderTuning, find_recommender
 
 SKILLS = hs.datasets.load_sample_skills()
 
 
-def small(**options):
-    return hs.tune(SKILLS, 600, **{"n_trials": 19, "n_threads": 1} | options)
+def small(data=SKILLS, **options):
+    return hs.tune(data, 600, **{"n_trials": 19, "n_threads": 1} | options)
 
 
 @pytest.fixture(scope="module")
@@ -77,23 +80,44 @@ def test_ranks_that_do_not_fit_are_not_tried(found):
     assert np.isfinite([trial["value"] for trial in found.trials]).all()
 
 
-def test_settings_are_halved_over_users_sweeps_and_ranks_from_warm_starts(monkeypatch):
-    monkeypatch.setattr(recommenders, "MANY_USERS", 100)
-    monkeypatch.setattr(recommenders, "SOME_USERS", 60)
-    monkeypatch.setattr(recommenders, "FIRST_RANK", 8)
-    monkeypatch.setattr(recommenders, "RANKS", (16, 32, 1024))
-    starts = []
-    fitted = recommenders.Search.fitted
-    monkeypatch.setattr(recommenders.Search, "fitted", lambda self, asked: starts.append(asked) or fitted(self, asked))
+def factors_of(monkeypatch, ranks, gain=0.0):
+    """Trials of WALS after the default, where the first stage has 60 of the users and rank 8."""
+    for name, value in {"MANY_USERS": 100, "SOME_USERS": 60, "FIRST_RANK": 8, "RANKS": ranks, "GAIN": gain}.items():
+        monkeypatch.setattr(recommenders, name, value)
     found = small(n_trials=None)
-    factors = [trial for trial in found.trials if trial["model"] == "WALS"][1:]  # after the default
+    return found, [trial for trial in found.trials if trial["model"] == "WALS"][1:]
+
+
+def test_settings_are_halved_over_users_sweeps_and_ranks(monkeypatch):
+    found, factors = factors_of(monkeypatch, (16, 32, 1024))
     stages = [(trial["users"], trial["params"]["rank"]) for trial in factors]
     assert stages == [(60, 8)] * 8 + [(111, 16)] * 4 + [(111, 32)] * 2
     assert any(trial["params"].get("reg_scaling") == "count" for trial in factors)
     assert found.validation["WALS"] == max(trial["value"] for trial in found.trials if trial.get("users") == 111)
-    last = next(asked for asked in starts if getattr(asked.model, "rank", None) == 32)
-    assert last.start.model.rank == 16
-    assert last.start.model.get_params()["reg"] == last.model.get_params()["reg"]
+
+
+def test_no_larger_rank_is_tried_where_the_last_one_gained_little(monkeypatch):
+    _, factors = factors_of(monkeypatch, (16, 32, 48), gain=10.0)
+    assert [trial["params"]["rank"] for trial in factors] == [8] * 8 + [16] * 4 + [32] * 2
+
+
+def test_a_winner_fitted_from_scratch_ranks_as_its_trial_did(found):
+    rest, _ = keep_some(SKILLS.matrix, 0)
+    train, hidden = keep_some(rest, 1)
+    kept = HeldOut.of(train, hidden, 0)
+    again = clone(found.models["WALS"]).fit(train)
+    value = kept.value(RankingMetric.of("ndcg@20"), again.rank_items(kept.seen, 20, kept.rows))
+    assert value == pytest.approx(found.validation["WALS"], abs=2e-3)
+
+
+def test_trials_share_cells_that_are_read_once(monkeypatch):
+    read, whole = [], table._from_matrix
+    monkeypatch.setattr(table, "_from_matrix", lambda X, *more: read.append(X) or whole(X, *more))
+    cells = sp.csr_array(SKILLS.matrix)
+    small(data=cells, n_trials=19)
+    to_learn_from, to_test = read[:2]
+    assert to_learn_from.nnz < to_test.nnz < cells.nnz
+    assert all(each is cells for each in read[2:])  # the winner is fitted to the data as given
 
 
 def test_a_lost_search_goes_on_to_the_same_end(tmp_path):

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 import halfstep as hs
 from halfstep.models.held_out import HeldOut, RankingMetric, keep_some
+from halfstep.models.stopping import SweepJudge
 
 SKILLS = hs.datasets.load_sample_skills()
 TRAIN, HIDDEN = keep_some(SKILLS.matrix, 0)
@@ -36,6 +37,40 @@ def test_the_best_sweep_is_kept_and_the_rest_not_waited_for():
         model.user_factors_ @ model.item_factors_.T, alone.user_factors_ @ alone.item_factors_.T, atol=2e-3
     )
     assert model.objective_ == pytest.approx(alone.objective_, rel=1e-4)
+
+
+def transposed(cells):
+    return sp.csr_array(cells.T)
+
+
+@pytest.mark.parametrize(
+    ("cells", "hidden", "solver", "folded"),
+    [
+        (TRAIN, HIDDEN, "auto", 0),  # users are the smaller side, so a sweep ends with them
+        (TRAIN, HIDDEN, "subspace", 3),  # does not solve a row to the end
+        (transposed(TRAIN), transposed(HIDDEN), "exact", 4),  # and when the last sweep is completed
+    ],
+    ids=["solved last", "left short", "solved first"],
+)
+def test_users_that_a_sweep_has_solved_are_not_folded_in_again(monkeypatch, cells, hidden, solver, folded):
+    calls, whole = [], SweepJudge._folded_in
+    monkeypatch.setattr(SweepJudge, "_folded_in", lambda *given: calls.append(given) or whole(*given))
+    hs.WALS(**settings(max_iter=3, solver=solver)).fit(cells, validation=hidden, patience=3)
+    assert len(calls) == folded
+
+
+def test_solved_users_rank_as_those_folded_in(monkeypatch):
+    both, plain = [], SweepJudge.value
+
+    def value(judge, session, solved=False):
+        both.append([plain(judge, session, solved), plain(judge, session, False)])
+        return both[-1][0]
+
+    monkeypatch.setattr(SweepJudge, "value", value)
+    hs.WALS(**settings(max_iter=4)).fit(TRAIN, validation=HIDDEN, patience=4)
+    own, folded = np.transpose(both)
+    assert len(both) == 4
+    np.testing.assert_allclose(own, folded, atol=1e-3)
 
 
 def test_a_metric_beside_the_fit_does_not_change_it():

@@ -54,6 +54,12 @@ class CellsHere:
         """All cells: they are here."""
         return self.cells
 
+    def astype(self, dtype: Any) -> CellsHere:
+        """The same with weights of another precision; itself, with what is known of its columns, where they have it."""
+        weights = self.cells.weights
+        same = not isinstance(weights, np.ndarray) or weights.dtype == dtype
+        return self if same else replace(self, cells=self.cells.astype(dtype))
+
     def weighed(self, weighting: Weighting, margins: Margins | None, dtype: Any) -> CellsHere:
         return replace(self, cells=weighting.apply(self.cells, margins, dtype))
 
@@ -75,9 +81,11 @@ def read_table(
     Sparse matrix or 2-D array: rows are users, columns items, values weights, ids are row and column numbers; a zero
     is an unobserved cell. Frame: a row for each cell, columns named or detected. Repeated cells are summed. The path of
     a Parquet file, or of a folder of some: as the frame, but read a row group at a time. The path of an .npz file of
-    scipy: as the matrix, its arrays mapped.
+    scipy: as the matrix, its arrays mapped. What this has returned: itself, so that several fits share it.
     signed : whether weights may be below 0.
     """
+    if isinstance(X, CellsHere):
+        return X.astype(dtype)
     named = {"user": user, "item": item, "weight": weight}
     if is_parquet(X):
         return _from_parquet(RowGroups(X), named, dtype, signed)

@@ -27,14 +27,14 @@ from halfstep.models.fold_in import somebody_with
 from halfstep.models.held_out import HeldOut, RankingMetric, keep_some
 from halfstep.models.item_based import CellsFit
 from halfstep.models.item_graph import ItemGraph
-from halfstep.models.item_matrix import best_of_blocks, first_maxima
+from halfstep.models.item_matrix import best_of_blocks
+from halfstep.models.mixing import blended, chosen_weights, scaled_scores, spread
 from halfstep.models.newcomers import NewcomerRecommender
 from halfstep.models.recommend import Best, Scorer
 from halfstep.models.wals import WALS
 
 PARTS: dict[str, Any] = {kind.__name__: kind for kind in (WALS, ItemGraph, EASE, ItemKNN, Popularity)}
 """What a file can hold the parts of."""
-STEPS = (0.05, 0.1, 0.2, 0.3, 0.5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class BlendScorer:
 
     def scores(self, block: slice) -> NDArray[np.float64]:
         rows = None if self.rows is None else self.rows[block]
-        return _blended(scaled_scores(self.fit.parts, self.seen[block], rows), self.fit.weights)
+        return blended(scaled_scores(self.fit.parts, self.seen[block], rows), self.fit.weights)
 
     def best(self, k: int, seen: Any, allowed: NDArray[np.int64] | None) -> Best:
         order = self.fit.by_popularity
@@ -136,6 +136,13 @@ class Blend(NewcomerRecommender[BlendFit]):
         self.fitted_ = BlendFit(table, fitted, given / given.sum(), tuple(trials))
         return self
 
+    def of_fitted(self, parts: Sequence[Any], table: CellsHere) -> Self:
+        """This blend, whose weights are given, of parts that were fitted to these cells already."""
+        given = self._given()
+        assert given is not None
+        self.fitted_ = BlendFit(table, tuple(parts), given / given.sum(), ())
+        return self
+
     def _given(self) -> NDArray[np.float64] | None:
         if self.weights is None:
             return None
@@ -182,7 +189,7 @@ class Blend(NewcomerRecommender[BlendFit]):
         together: dict[Any, float] = {}
         for part, weight in zip(fit.parts, fit.weights, strict=True):
             if weight:
-                times = weight / _spread(part.score_rows(sp.csr_array(seen), rows))[0]
+                times = weight / spread(part.score_rows(sp.csr_array(seen), rows))[0]
                 why = part.explain(user, item, items=has)
                 for id, contribution in zip(why.ids.tolist(), why.contributions, strict=True):
                     together[id] = together.get(id, 0.0) + float(times * contribution)
@@ -197,7 +204,7 @@ class Blend(NewcomerRecommender[BlendFit]):
     def score_rows(self, seen: Any, rows: Any = None) -> NDArray[np.float64]:
         """(len, n_items) blended scores of all items; seen items are not masked. Dense: pass a block at a time."""
         fit = self._fit()
-        return _blended(scaled_scores(fit.parts, sp.csr_array(seen), rows), fit.weights)
+        return blended(scaled_scores(fit.parts, sp.csr_array(seen), rows), fit.weights)
 
     def rank_items(self, seen: Any, n: int, rows: Any = None) -> NDArray[np.int32]:
         """(len, n) positions of the best items that are not stored in `seen`, padded with -1.
@@ -244,51 +251,3 @@ class Blend(NewcomerRecommender[BlendFit]):
         trials = tuple(saved.meta["trials"])
         model.fitted_ = BlendFit(table, tuple(parts), weights, trials)
         return model
-
-
-def chosen_weights(
-    scaled: list[NDArray[np.float64]], kept: HeldOut, metric: RankingMetric, trials: list[dict[str, Any]]
-) -> NDArray[np.float64]:
-    """Weights that rank the cells kept apart best: from the best single part, greedily towards others."""
-    mask = np.repeat(np.arange(len(kept.rows)), np.diff(kept.seen.indptr)), kept.seen.indices
-
-    def value(weights: NDArray[np.float64]) -> float:
-        scores = _blended(scaled, weights)
-        scores[mask] = -np.inf
-        worth = kept.value(metric, first_maxima(scores, min(metric.depth, scores.shape[1])).astype(np.int32))
-        trials.append({"weights": weights.tolist(), str(metric): worth})
-        return worth
-
-    single = np.eye(len(scaled))
-    values = [value(each) for each in single]
-    weights: NDArray[np.float64] = single[int(np.argmax(values))]
-    best = max(values)
-    improved = len(scaled) > 1
-    for _ in range(3):
-        tries = [(1 - t) * weights + t * each for each in single for t in STEPS if improved]
-        worth = [value(each) for each in tries]
-        improved = bool(worth) and max(worth) > best
-        if not improved:
-            break
-        weights, best = tries[int(np.argmax(worth))], max(worth)
-    return weights
-
-
-def scaled_scores(parts: Sequence[Any], seen: Any, rows: Any) -> list[NDArray[np.float64]]:
-    """Scores (len, items) of every part, each row divided by its standard deviation."""
-    found = [np.asarray(part.score_rows(seen, rows), np.float64) for part in parts]
-    return [scores / _spread(scores)[:, None] for scores in found]
-
-
-def _blended(scaled: list[NDArray[np.float64]], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    together = np.zeros_like(scaled[0])
-    for scores, weight in zip(scaled, weights, strict=True):
-        if weight:
-            together += weight * scores
-    return together
-
-
-def _spread(scores: NDArray[Any]) -> NDArray[np.float64]:
-    """Standard deviation of each row; 1 where all are alike."""
-    spread = np.asarray(scores.std(axis=1), np.float64)
-    return np.asarray(np.where(spread > 0, spread, 1.0))

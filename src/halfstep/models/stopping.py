@@ -19,7 +19,7 @@ from halfstep.core.problem import Problem, Solver
 from halfstep.data.frames import is_frame
 from halfstep.data.sweeps import digest_of
 from halfstep.data.table import CellsHere, read_table
-from halfstep.engine.local import gram_matrix, solve_rows, thread_count
+from halfstep.engine.local import LocalSession, thread_count
 from halfstep.errors import check_number, expect_sound
 from halfstep.models.held_out import HeldOut, RankingMetric
 from halfstep.models.recommend import top_k
@@ -62,22 +62,30 @@ class SweepJudge:
         """Which cells judge, and how."""
         return digest_of(self.kept.rows, self.kept.seen.indices, str(self.metric), self.patience)
 
-    def watch(self, session: Any) -> Watch:
-        return Watch(self, session)
+    def watch(self, session: Any, last: int) -> Watch:
+        """last : the side that sweeps end with."""
+        return Watch(self, session, last)
 
-    def value(self, session: Any) -> float:
-        """What rankings by the items of a session are worth, users folded in exactly."""
-        items, mean = session.factors[1], session.problem.sides[0].mean
-        own, other = self.problem.sides
-        problem = replace(
-            self.problem, sides=(replace(own, prior=None if mean is None else mean[self.kept.rows]), other)
-        )
-        left, threads = np.zeros((len(self.kept.rows), items.shape[1]), items.dtype), thread_count(self.n_threads)
-        weights = self.problem.sides[1].background
-        gram = gram_matrix(items, threads, weights) if self.problem.background > 0 else None
-        solve_rows(problem, 0, left, items, Solver("exact"), gram=gram, n_threads=threads)
-        places, _ = top_k(left, items, min(self.metric.depth, len(items)), self.kept.seen, self.n_threads)
+    def value(self, session: Any, solved: bool = False) -> float:
+        """What rankings by the items of a session are worth.
+
+        solved : whether its users are the best for these items already; else they are folded in.
+        """
+        own, items = session.factors
+        left, right = (own[self.kept.rows], items) if solved else self._folded_in(session, items)
+        places, _ = top_k(left, right, min(self.metric.depth, len(items)), self.kept.seen, self.n_threads)
         return self.kept.value(self.metric, places)
+
+    def _folded_in(self, session: Any, items: NDArray[Any]) -> list[NDArray[Any]]:
+        """Users, solved exactly, and the items, both turned alike: many short rows are cheaper then."""
+        mean = session.problem.sides[0].mean
+        own, other = self.problem.sides
+        prior = None if mean is None else mean[self.kept.rows]
+        problem = replace(self.problem, sides=(replace(own, prior=prior), other))
+        start = [np.zeros((len(self.kept.rows), items.shape[1]), items.dtype), items.copy()]
+        alone = LocalSession(problem, start, Solver("exact"), thread_count(self.n_threads))
+        alone.half_step(0)
+        return alone.factors
 
 
 @dataclass(eq=False)
@@ -86,6 +94,7 @@ class Watch:
 
     judge: SweepJudge
     session: Any
+    last: int
     values: list[float] = field(default_factory=list)
     rows: list[NDArray[Any]] = field(default_factory=list)
     problem: Problem | None = None
@@ -93,7 +102,9 @@ class Watch:
 
     def measured(self, measure: Callable[[dict[str, float]], Record], sums: dict[str, float]) -> Record:
         """The record of a sweep, the metric in it."""
-        return measure(sums) | {str(self.judge.metric): self.judge.value(self.session)}
+        iterates = self.session.solver.exactly().reads_old_rows
+        solved = self.last == 0 and not sums["coarse"] and not iterates
+        return measure(sums) | {str(self.judge.metric): self.judge.value(self.session, solved)}
 
     def stop(self, record: Record) -> bool:
         """Called after a sweep: remembers the best, and says whether the rest is not worth waiting for."""

@@ -211,7 +211,7 @@ class WALS(ImplicitModel):
             stops: tuple[Callback, ...] = ()
             measured, watched = partial(_measured, session), []
             if judge is not None:
-                watch = judge.watch(session)
+                watch = judge.watch(session, order[-1])
                 stops, measured, watched = (watch.stop,), partial(watch.measured, measured), [watch]
             outcome = self._alternate(
                 session,

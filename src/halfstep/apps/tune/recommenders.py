@@ -2,7 +2,9 @@
 
 Knows recommenders and cells kept apart. Stages go from cheap to dear: closed forms first, then factors by successive
 halving: every setting with a small rank, few sweeps and, where users are many, some of them; the better half with more
-of each, and so on. Fits start from what the stage before has fitted, and end where rankings stop gaining.
+of each, and so on, while a larger rank gains. Cells are read and turned once for all trials. Every fit starts from
+nothing and ends where rankings stop gaining: how many sweeps it takes is a part of a setting, and one that goes on from
+another fit would rank better or worse than its parameters say.
 """
 
 from __future__ import annotations
@@ -22,12 +24,14 @@ from halfstep.apps.tune.trials import fingerprint
 from halfstep.data.datasets.read import read_interactions
 from halfstep.data.frames import is_frame
 from halfstep.data.sweeps import SweepFile, digest_of
+from halfstep.data.table import CellsHere, read_table
 from halfstep.models.baselines import ItemKNN, Popularity
-from halfstep.models.blend import Blend, chosen_weights, scaled_scores
+from halfstep.models.blend import Blend
 from halfstep.models.ease import EASE
 from halfstep.models.held_out import HeldOut, RankingMetric, keep_some
 from halfstep.models.item_graph import ItemGraph
 from halfstep.models.memory import estimate_memory, machine_memory
+from halfstep.models.mixing import chosen_weights, scaled_scores
 from halfstep.models.strength import Strength
 from halfstep.models.wals import WALS
 
@@ -39,13 +43,18 @@ FEW_SWEEPS, MAX_SWEEPS = 6, 16
 MANY_USERS, SOME_USERS = 6_000, 3_000
 EASE_ITEMS = 6_000  # at most so many in a search: the inverse of more takes most of a short budget
 ROOM = 0.5  # of the memory that is there, for one fit
+GAIN = 0.005  # of the metric, the least that a larger rank must bring for one larger still to be tried
+
+
+def rule_for(cells: Any) -> Strength:
+    """What `WALS()` makes of these cells."""
+    return Strength.given(cells.shape, len(cells), cells.total_weight, None, None, None, 1.0)
 
 
 def strengths(cells: Any) -> list[dict[str, Any]]:
     """Eight settings of WALS: the rule for these cells, around it, and what was best for one matrix or another in the
     tables of docs/wals.md."""
-    mean = float(cells.data.mean())
-    rule = Strength.given(cells.shape, cells.nnz, mean * cells.nnz, None, None, None, 1.0)
+    mean, rule = cells.total_weight / len(cells), rule_for(cells)
     by_count = ({"reg": 0.1, "background": 0.03}, {"reg": 0.03, "background": 0.01})
     return [
         {},
@@ -58,26 +67,23 @@ def strengths(cells: Any) -> list[dict[str, Any]]:
     ]
 
 
-Some = tuple[Any, HeldOut]
+Some = tuple[CellsHere, HeldOut]
 """Cells of some of the users, and what was kept apart of them."""
 
 
 @dataclass(eq=False)
 class Trial:
-    """A model to try, on some of the users or on all. start : an earlier fit of the same users, of at most this rank,
-    whose factors it goes on from. record : what came out."""
+    """A model to try, on some of the users or on all."""
 
     model: Any
     some: Some | None = None
-    start: Trial | None = None
-    record: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class Search:
     """A search under way: trials so far, by family, and how long it may go on."""
 
-    train: Any
+    train: CellsHere
     hidden: Any
     kept: HeldOut
     metric: RankingMetric
@@ -114,8 +120,7 @@ class Search:
         begun, model, more = time.perf_counter(), self.fitted(asked), {}
         if isinstance(model, WALS):
             values = [record[str(self.metric)] for record in model.history_]
-            made = 0 if asked.start is None else asked.start.record["sweeps"]
-            more = {"sweeps": min(made + int(np.argmax(values)) + 1, MAX_SWEEPS), "users": len(model.user_ids_)}
+            more = {"sweeps": int(np.argmax(values)) + 1, "users": len(model.user_ids_)}
         kept = self.kept if asked.some is None else asked.some[1]
         value = kept.value(self.metric, model.rank_items(kept.seen, self.metric.depth, kept.rows))
         params = {name: v for name, v in model.get_params(deep=False).items() if _differs(model, name)}
@@ -125,21 +130,18 @@ class Search:
         )
 
     def fitted(self, asked: Trial) -> Any:
-        """The model of a trial; what it goes on from is fitted first, where a lost search had fitted it."""
+        """The model of a trial; that of a lost search is fitted again."""
         model = asked.model
         if hasattr(model, "fitted_"):
             return model
         train, hidden = (self.train, self.hidden) if asked.some is None else (asked.some[0], _spread(*asked.some))
         if not isinstance(model, WALS):
             return model.fit(train)
-        if asked.start is not None:
-            model.fitted_ = self.fitted(asked.start).fitted_
         return model.fit(train, validation=hidden, metric=str(self.metric))
 
     def _count(self, asked: Trial, trial: dict[str, Any]) -> float:
         """One more trial has been made, now or before."""
         value, family = float(trial["value"]), str(trial["model"])
-        asked.record = trial
         self.trials.append(trial)
         if self.file is not None and len(self.trials) > len(self.before):
             self.file.save(len(self.trials), {}, {"trials": self.trials})
@@ -169,14 +171,14 @@ class Search:
             return 0.0
         if not isinstance(model, WALS):
             return float(past[-1]["seconds"])
-        users = self.train.shape[0] if asked.some is None else asked.some[0].shape[0]
+        users = (self.train if asked.some is None else asked.some[0]).cells.shape[0]
         growth = (model.rank or 1) / max(past[-1]["params"].get("rank") or model.rank or 1, 1)
         return float(past[-1]["seconds"] * max(1.0, growth**1.7) * max(1.0, users / past[-1]["users"]))
 
     def _closed_forms(self) -> Iterator[Any]:
         yield Popularity()
         threads: dict[str, Any] = {"n_threads": self.n_threads}
-        ridges = RIDGES if self.train.shape[1] <= EASE_ITEMS else ()
+        ridges = RIDGES if self.train.cells.shape[1] <= EASE_ITEMS else ()
         made: list[list[Any]] = [
             [ItemGraph(*each, **threads) for each in GRAPHS],
             [ItemKNN(n, kind, shrink, **threads) for kind, shrink, n in NEIGHBOURS],
@@ -186,42 +188,39 @@ class Search:
             yield from (family[place] for family in made if place < len(family))
 
     def _factors(self) -> Iterator[Trial]:
-        """The default; then successive halving of the settings over users, sweeps and ranks.
-
-        A fit starts from the one of its setting in the stage before (along the rank); in the first stage over all
-        users, from the one before it (along the penalty).
-        """
+        """The default; then successive halving of the settings over users, sweeps and ranks, while ranks gain."""
         common: dict[str, Any] = {"tol": 0.0, "n_threads": self.n_threads, "random_state": self.seed, "init": "normal"}
         yield Trial(WALS(max_iter=MAX_SWEEPS, **common))
-        stages = self._stages()
-        before: list[tuple[dict[str, Any], Trial | None]] = [(each, None) for each in strengths(self.train)]
-        for some, rank, sweeps in stages:
-            done: list[tuple[float, dict[str, Any], Trial]] = []
-            for setting, earlier in before:
-                start = earlier or (done[-1][2] if done else None)
-                same = start is not None and start.some is None and some is None
-                model = WALS(rank, max_iter=sweeps, warm_start=True, **setting, **common)
-                asked = Trial(model, some, start if same else None)
-                n = len(self.trials)
-                yield asked
-                if len(self.trials) > n:
-                    done.append((self.trials[-1]["value"], setting, asked))
-            better = sorted(done, key=lambda one: -one[0])[: max(1, len(before) // 2)]
-            before = [(setting, asked) for _, setting, asked in better]
+        default, usual = self.trials[-1]["value"], rule_for(self.train.cells).rank
+        settings, before = strengths(self.train.cells), -np.inf
+        for some, rank, sweeps in self._stages():
+            values: list[float] = []
+            for setting in settings:
+                if rank == usual and not setting and some is None:  # that was the default
+                    values.append(default)
+                    continue
+                yield Trial(WALS(rank, max_iter=sweeps, **setting, **common), some)
+                values.append(self.trials[-1]["value"])
+            order, best = np.argsort(np.negative(values), kind="stable"), max(values)
+            if some is None and best < (1 + GAIN) * before:
+                return
+            settings = [settings[one] for one in order[: max(1, len(settings) // 2)]]
+            before = best if some is None else before
 
     def _stages(self) -> Iterator[tuple[Some | None, int, int]]:
         """Users, rank and sweeps of every stage."""
-        n, m = self.train.shape
+        n, m = self.train.cells.shape
         room, most = ROOM * machine_memory(), max(1, min(n, m) // 2)
-        ranks = [r for r in RANKS if r <= most and estimate_memory(n, m, self.train.nnz, r).peak <= room]
+        ranks = [r for r in RANKS if r <= most and estimate_memory(n, m, len(self.train.cells), r).peak <= room]
         yield self._some_users() if n > MANY_USERS else None, min(FIRST_RANK, most), FEW_SWEEPS
         yield from ((None, rank, MAX_SWEEPS) for rank in ranks)
 
     def _some_users(self) -> Some:
         """Some of the users, and those among them whose cells were kept apart."""
-        chosen = np.sort(np.random.default_rng(self.seed).permutation(self.train.shape[0])[:SOME_USERS])
-        train, hidden = sp.csr_array(self.train[chosen]), sp.csr_array(self.hidden[chosen])
-        return train, HeldOut.of(train, hidden, self.seed)
+        cells = sp.csr_array(self.train.cells.to_csr())
+        chosen = np.sort(np.random.default_rng(self.seed).permutation(cells.shape[0])[:SOME_USERS])
+        train, hidden = sp.csr_array(cells[chosen]), sp.csr_array(self.hidden[chosen])
+        return read_table(train), HeldOut.of(train, hidden, self.seed)
 
 
 def search_recommenders(
@@ -249,7 +248,7 @@ def search_recommenders(
             "and some for choosing."
         )
     kept, asked = HeldOut.of(train, hidden, random_state), HeldOut.of(rest, test, random_state)
-    search = Search(train, hidden, kept, judged, seconds, n_trials, random_state, n_threads, on_trial)
+    search = Search(read_table(train), hidden, kept, judged, seconds, n_trials, random_state, n_threads, on_trial)
     mark = {"data": fingerprint(matrix), "parameters": digest_of(metric, random_state)}
     search.file = SweepFile.of(checkpoint, 1, resume, random_state, mark)
     search.take_up()
@@ -281,7 +280,11 @@ def search_recommenders(
 
 def _on_test(models: dict[str, Any], rest: Any, asked: HeldOut, metric: RankingMetric) -> dict[str, float]:
     """The winner of each family, and their blend, on cells that chose nothing. Parts of the blend are fitted once."""
-    fitted = {name: clone(model).fit(rest) for name, model in models.items()}
+    cells = read_table(rest)
+    fitted = {name: clone(model).fit(cells) for name, model in models.items() if not isinstance(model, Blend)}
+    if "Blend" in models:
+        blend = models["Blend"]
+        fitted["Blend"] = blend.of_fitted([fitted[type(part).__name__] for part in blend.models], cells)
     ranked = {name: model.rank_items(asked.seen, metric.depth, asked.rows) for name, model in fitted.items()}
     return {name: asked.value(metric, places) for name, places in ranked.items()}
 
@@ -290,17 +293,17 @@ def _unfitted(best: tuple[float, Trial, dict[str, Any]]) -> Any:
     """The model with its parameters, and as many sweeps as ranked best."""
     _, asked, trial = best
     model = clone(asked.model)
-    return model.set_params(max_iter=trial["sweeps"], warm_start=False) if "sweeps" in trial else model
+    return model.set_params(max_iter=trial["sweeps"]) if "sweeps" in trial else model
 
 
 def _differs(model: Any, name: str) -> bool:
     """Whether a parameter is one that people want to see: not the default, and no matter of the machine."""
-    if name in ("n_threads", "random_state", "max_iter", "tol", "warm_start", "init"):
+    if name in ("n_threads", "random_state", "max_iter", "tol", "init"):
         return False
     return repr(getattr(model, name)) != repr(getattr(type(model)(), name))
 
 
-def _spread(train: Any, kept: HeldOut) -> Any:
+def _spread(train: CellsHere, kept: HeldOut) -> Any:
     """Hidden cells of some rows as CSR over all rows of the cells to learn from."""
     at = kept.hidden.tocoo()
-    return sp.csr_array((at.data, (kept.rows[at.row], at.col)), shape=train.shape)
+    return sp.csr_array((at.data, (kept.rows[at.row], at.col)), shape=train.cells.shape)
