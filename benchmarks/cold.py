@@ -34,6 +34,7 @@ from halfstep.data.ids import Index
 from halfstep.judge import Split, cold_items, cold_users, leave_k_out
 from halfstep.judge.features import FeaturesOf
 from halfstep.metrics import ndcg_at_k
+from halfstep.models.common_words import Vocabulary
 
 DATA = Path(os.environ.get("HALFSTEP_DATA", "../shared/data"))
 BUDGET, DEPTH, SHARE = 8, 20, 0.2
@@ -55,22 +56,27 @@ class Task(NamedTuple):
 
 
 class Collective:
-    """cmfrec's collective model: interactions and features factorised together, new rows from their features."""
+    """cmfrec's collective model: interactions and features of both sides factorised together, new rows from theirs.
 
-    def __init__(self, k: int, reg: float, side: float, alpha: float) -> None:
-        self.k, self.reg, self.side, self.alpha = k, reg, side, alpha
+    turned : whether items are cold: new items are new users of the matrix turned.
+    """
+
+    def __init__(self, k: int, reg: float, side: float, alpha: float, sweeps: int, turned: bool) -> None:
+        self.k, self.reg, self.side, self.alpha, self.sweeps, self.turned = k, reg, side, alpha, sweeps, turned
 
     def fit(self, matrix: Any, user_features: Any = None, item_features: Any = None) -> Collective:
         from cmfrec import CMF_implicit
 
-        self.turned = user_features is None  # new items are new users of the matrix turned
-        own, other, cells = (item_features, None, matrix.T) if self.turned else (user_features, item_features, matrix)
+        own, other, cells = user_features, item_features, matrix
+        if self.turned:
+            own, other, cells = item_features, user_features, matrix.T
         self.model = CMF_implicit(
             k=self.k,
             lambda_=self.reg,
             alpha=self.alpha,
             w_user=self.side,
             w_item=self.side,
+            niter=self.sweeps,
             NA_as_zero_user=True,
             NA_as_zero_item=True,
             nthreads=2,
@@ -92,6 +98,40 @@ class Collective:
         return best(scores[:, rows].T if self.turned else scores, n)
 
 
+class Worded:
+    """FeatureRidge, and what words that both sides say add to it: the baseline told what WALS is told.
+
+    Its A knows nothing of the other side, so without `WALS` nobody does this.
+    """
+
+    def __init__(self, reg: float, strength: float) -> None:
+        self.reg, self.strength = reg, strength
+
+    def fit(self, matrix: Any, user_features: Features, item_features: Features) -> Worded:
+        self.ridge = FeatureRidge(self.reg).fit(matrix, user_features=user_features, item_features=item_features)
+        self.known = user_features, item_features
+        self.words = Vocabulary.of(user_features, item_features)
+        return self
+
+    def rank_new(
+        self,
+        seen: Any,
+        n: int,
+        rows: Any = None,
+        *,
+        user_features: Features | None = None,
+        item_features: Features | None = None,
+    ) -> Any:
+        users, items = self.known
+        if item_features is None:
+            scores, users = self.ridge.fitted_.sides[0].scores(user_features), user_features
+        else:
+            scores = self.ridge.fitted_.sides[1].scores(item_features).T[rows]
+            users, items = users.take(rows), item_features
+        words = self.words.rows(0, users) @ self.words.rows(1, items).T
+        return best(scores + self.strength * words.toarray(), n)
+
+
 def best(scores: Any, n: int) -> Any:
     places = np.argpartition(-scores, n, axis=1)[:, :n]
     order = np.argsort(-np.take_along_axis(scores, places, axis=1), axis=1)
@@ -109,16 +149,19 @@ def tasks() -> Iterator[tuple[str, Callable[[], Task]]]:
     def esco(**options: Any) -> Task:
         data = hs.datasets.load_esco(DATA / "esco-1.1.1")
         known = in_order(data.user_features(**options), data.user_ids, "user")
-        skills = None if options else in_order(data.item_features(text=["title", "altLabels"]), data.item_ids, "item")
+        skills = None if options else in_order(data.item_features(), data.item_ids, "item")
         return Task("ESCO occupations", data.matrix, known, "users", skills)
 
     def esco_skills() -> Task:
         data = hs.datasets.load_esco(DATA / "esco-1.1.1")
-        return Task("ESCO skills", data.matrix, in_order(data.item_features(), data.item_ids, "item"), "items")
+        known = in_order(data.item_features(), data.item_ids, "item")
+        return Task("ESCO skills", data.matrix, known, "items", in_order(data.user_features(), data.user_ids, "user"))
 
     def onet() -> Task:
         data = hs.datasets.load_onet(DATA / "onet-29.2")
-        return Task("O*NET occupations", data.matrix, in_order(data.user_features(), data.user_ids, "user"), "users")
+        known = in_order(data.user_features(), data.user_ids, "user")
+        tools = in_order(data.item_features(), data.item_ids, "item")
+        return Task("O*NET occupations", data.matrix, known, "users", tools)
 
     def films() -> Task:
         data = hs.datasets.load_movielens(DATA / "movietweetings-100k")
@@ -136,8 +179,8 @@ def tasks() -> Iterator[tuple[str, Callable[[], Task]]]:
     yield "skills", esco_skills
 
 
-def models() -> dict[str, list[Any]]:
-    """BUDGET settings of each."""
+def models(cold: str, columns: int, sweeps: int) -> dict[str, list[Any]]:
+    """BUDGET settings of each. columns, sweeps : of cmfrec, which takes its time."""
     few = {"max_iter": 4, "random_state": 0}
     ours = [
         hs.WALS(random_state=0),  # the default is among what is tried
@@ -154,9 +197,14 @@ def models() -> dict[str, list[Any]]:
         "FactorRidge": [
             FactorRidge(reg, hs.WALS(rank, random_state=0)) for rank in (128, 256) for reg in (0.3, 1.0, 3.0, 10.0)
         ],
-        "cmfrec": [Collective(64, *each) for each in product((10.0, 1.0), (0.05, 0.5), (1.0, 10.0))],
+        "FeatureRidge, words": [Worded(reg, strength) for strength in (0.2, 0.4) for reg in (1.0, 2.0, 5.0, 0.3)],
+        "cmfrec": [
+            Collective(columns, *each, sweeps, cold == "items")
+            for each in product((10.0, 1.0), (0.05, 0.5), (1.0, 10.0))
+        ],
         "WALS": ours,
         "WALS, untouched": [hs.WALS(random_state=0)],
+        "WALS, untouched, no words": [hs.WALS(common_words=0.0, random_state=0)],
     }
 
 
@@ -179,16 +227,20 @@ def inner(task: Task, split: Split, seed: int) -> tuple[Split, FeaturesOf]:
     return SPLITS[task.cold](chosen.matrix, SHARE, random_state=1000 + seed), chosen.known()
 
 
-def rankings(wanted: list[str], kinds: list[str], seeds: int, budget: int, first: int = 0) -> None:
+def rankings(
+    wanted: list[str], kinds: list[str], seeds: int, budget: int, first: int, columns: int, sweeps: int
+) -> None:
     print("| data | model | NDCG@20 | of each seed | standard error of one | chosen | seconds |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for key, read in tasks():
         if wanted and key not in wanted:
             continue
         task = read()
-        for name, every in models().items():
+        for name, every in models(task.cold, columns, sweeps).items():
             settings = every[:budget]
             if (kinds and name not in kinds) or (task.cold == "items" and name == "Popularity"):
+                continue
+            if task.beside is None and name.endswith("words"):  # nothing to have in common
                 continue
             found: list[tuple[float, float, float]] = []
             for seed in range(first, first + seeds):
@@ -299,8 +351,8 @@ def speed(rounds: int) -> None:
         )
 
 
-def vars_of(model: Collective) -> str:
-    return f"k={model.k}, lambda={model.reg:g}, w_user={model.side:g}, alpha={model.alpha:g}"
+def vars_of(model: Any) -> str:
+    return ", ".join(f"{name}={value:g}" for name, value in vars(model).items() if isinstance(value, (int, float)))
 
 
 def main() -> None:
@@ -311,6 +363,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--budget", type=int, default=BUDGET, help="settings tried of each model")
+    parser.add_argument("--columns", type=int, default=64, help="of cmfrec")
+    parser.add_argument("--sweeps", type=int, default=10, help="of cmfrec")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     if given.what == "warm":
@@ -320,7 +374,7 @@ def main() -> None:
     elif given.what == "ratings":
         ratings(given.seeds, given.first)
     else:
-        rankings(given.data, given.models, given.seeds, given.budget, given.first)
+        rankings(given.data, given.models, given.seeds, given.budget, given.first, given.columns, given.sweeps)
 
 
 if __name__ == "__main__":

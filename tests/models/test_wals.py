@@ -17,7 +17,7 @@ from halfstep.core import oracle
 from halfstep.core.cells import Observations
 from halfstep.core.initial import initial_factors
 from halfstep.errors import RowError, UnknownIdError
-from halfstep.models.fitted import FactorFit
+from halfstep.models.strength import ImplicitFit
 from halfstep.models.wals import WALS
 
 from ..contract.estimator import EstimatorContract, random_cells
@@ -47,7 +47,7 @@ class TestContract(EstimatorContract):
         "dtype": {"dtype": "float32"},
         "random_state": {"random_state": 1},
     }
-    inert: ClassVar = {"n_threads", "verbose", "callbacks", "max_seconds", "engine", "feature_reg"} | {
+    inert: ClassVar = {"n_threads", "verbose", "callbacks", "max_seconds", "engine", "feature_reg", "common_words"} | {
         "checkpoint",
         "every",
         "resume",
@@ -288,7 +288,8 @@ def test_score_is_the_mean_ndcg_of_held_out_cells():
     held_out[0, 3] = held_out[2, 5] = 1
     model = small(rank=1).fit(train)
     rows = np.ones((4, 1)), np.array([[9.0], [8], [1], [3], [2], [0]])
-    model.fitted_ = FactorFit.here(model.fitted_.table, rows, model.fitted_.outcome)
+    fit = model.fitted_
+    model.fitted_ = ImplicitFit.here(fit.table, rows, fit.outcome, chosen=fit.chosen)
     # user 0: item 3 is first of what is left; user 2: item 5 is fourth
     assert model.score(held_out) == pytest.approx((1 + 1 / np.log2(5)) / 2)
     with pytest.raises(ValueError, match="no row of X has three cells"):

@@ -49,6 +49,11 @@ class FeatureBlock(Protocol):
         """What its p columns are called."""
         ...
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The word of each of its columns, in whatever text; "" for columns that are no words."""
+        ...
+
     def encode(self, table: Table, rows: int) -> sparse.csr_array:
         """The block of a table with so many rows: CSR of float64, (rows, p). An absent column is zeros."""
         ...
@@ -62,6 +67,16 @@ class _OneColumn:
     def sources(self) -> tuple[str, ...]:
         """The column."""
         return (self.column,)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What its columns are called."""
+        raise NotImplementedError
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """No column is a word."""
+        return ("",) * len(self.names)
 
 
 @dataclass(frozen=True)
@@ -208,6 +223,11 @@ class TextWords:
     def names(self) -> tuple[str, ...]:
         """The first text column and a word."""
         return tuple(f"{self.columns[0]}: {word}" for word in self.words)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The words."""
+        return self.words
 
     def encode(self, table: Table, rows: int) -> sparse.csr_array:
         """tf-idf rows of length 1, (rows, words)."""

@@ -115,6 +115,14 @@ class Parts(NamedTuple):
     names: NDArray[Any]
     contributions: NDArray[np.float64]
 
+    def merged(self, others: Parts | None) -> Parts:
+        """With others among them, largest first."""
+        if others is None:
+            return self
+        names, values = (np.concatenate(list(pair)) for pair in zip(self, others, strict=True))
+        order = np.argsort(-np.abs(values), kind="stable")
+        return Parts(names[order], values[order])
+
 
 class _ScoreAndParts(NamedTuple):
     score: float

@@ -21,7 +21,7 @@ from halfstep.data.features import Features
 from halfstep.data.ids import Index
 from halfstep.data.names import labels_of
 from halfstep.data.table import CellsHere, summed
-from halfstep.models.answers import Explanation
+from halfstep.models.answers import Explanation, Parts
 from halfstep.models.fitted import FactorFit
 from halfstep.models.recommend import Catalogue
 
@@ -63,11 +63,13 @@ class Newcomer:
 
 
 @one_blas_thread
-def explained(fit: FactorFit, row: Newcomer, item: int) -> Explanation:
+def explained(fit: FactorFit, row: Newcomer, item: int, beside: Parts | None = None) -> Explanation:
     """What each of the cells of one row, and each of its features, contributes to its score of `item`, largest first.
 
     With A the row's matrix, item k contributes w_k v_item' A^-1 v_k, since the row is A^-1 (sum_k w_k v_k + lam W'f/2);
     a dislike, whose target is 0, contributes to A alone. Without cells the row is W'f/2.
+
+    beside : what adds to the score that factors do not know.
     """
     cells, (users, items) = row.problem.observations, fit.known
     rows, w = fit.rows[1], each_weight(cells)
@@ -86,6 +88,9 @@ def explained(fit: FactorFit, row: Newcomer, item: int) -> Explanation:
         mean = np.zeros(len(target)) if users is None or row.features is None else users.expected(row.features)[0]
         own: NDArray[np.float64] = np.linalg.solve(A, wanted @ x + lam * mean)
         theirs = items.parts(items.features.take(np.array([item])), own, whole=score)
+    if beside is not None:
+        score += float(beside.contributions.sum())
+        mine, theirs = beside.merged(mine), beside.merged(theirs)
     order = np.argsort(-np.abs(parts), kind="stable")
     given = cells.indices[order]
     return Explanation(score, fit.items.take(given), parts[order], labels_of(fit.item_labels, given), mine, theirs)

@@ -22,12 +22,14 @@ from halfstep.engine.protocol import KeptSide
 from halfstep.figures.shown import ShownRecommender
 from halfstep.metrics import ndcg_at_k
 from halfstep.models.answers import Explanation
+from halfstep.models.common_words import WordScorer
 from halfstep.models.factor import FactorModel
 from halfstep.models.fold_in import Newcomer, average_of, explained, somebody_with
 from halfstep.models.held_out import keep_some
+from halfstep.models.item_index import ItemIndex, Vectors
 from halfstep.models.known import expected_new, need, with_items
 from halfstep.models.newcomers import NewcomerRecommender
-from halfstep.models.recommend import Scorer, top_k
+from halfstep.models.recommend import FactorScorer, Scorer
 from halfstep.models.strength import ImplicitFit
 
 
@@ -89,7 +91,47 @@ class ImplicitModel(ShownRecommender, Transformer, FactorModel[ImplicitFit], New
             if features is not None:
                 raise ValueError("how='average' looks at items alone; leave features out, or take how='fold_in'.")
             return self._scored(average_of(self._fit(), weighed.cells, self._number()))
-        return self._scored(self._folded(weighed, features).whole())
+        return self._told(self._folded(weighed, features).whole(), features, given.cells.counts)
+
+    def _scorer(self, rows: NDArray[Any]) -> Scorer:
+        fit = self._fit()
+        words = fit.words
+        if words is None:
+            return super()._scorer(rows)
+        return self._told(fit.rows[0][rows], words.users.take(rows), fit.cells.counts[rows])
+
+    def _told(
+        self, left: NDArray[Any], users: Features | None, counts: NDArray[Any], new: Features | None = None
+    ) -> FactorScorer | WordScorer:
+        """What scores items for rows of users of whom this is known, and who have so many cells.
+
+        new : features of items that nobody has, in place of those of the fit.
+        """
+        fit = self._fit()
+        factors = self._scored(left)
+        if new is not None:
+            right = need(fit.known[1], 1, "item_features").expected(new)
+            factors = FactorScorer(left, right, right, self.n_threads)
+        return factors if fit.words is None or users is None else fit.words.beside(factors, users, counts, new)
+
+    def vectors(self, measure: str = "inner") -> Vectors:
+        self._refuse_words("vectors")
+        return super().vectors(measure)
+
+    def item_index(self, connectivity: int = 16, effort: int = 256) -> ItemIndex:
+        self._refuse_words("item_index")
+        return super().item_index(connectivity, effort)
+
+    vectors.__doc__, item_index.__doc__ = FactorModel.vectors.__doc__, FactorModel.item_index.__doc__
+
+    def _refuse_words(self, what: str) -> None:
+        """Raise where scores are more than products of factors."""
+        words = self._fit().words
+        if words is not None:
+            raise ValueError(
+                f"{what} has factors alone, and words in common are a part of the scores of this model "
+                f"(common_words={words.strength:g}): fit with common_words=0."
+            )
 
     def _encoded(self, features: Any) -> Features:
         return need(self._fit().known[0], 0, "features").features.encode(features)
@@ -123,7 +165,8 @@ class ImplicitModel(ShownRecommender, Transformer, FactorModel[ImplicitFit], New
 
         For somebody new give `items`, `features` or both instead of `user`. With A the row's matrix, item k contributes
         w_k v_item' A^-1 v_k, since the user's vector is A^-1 (sum_k w_k v_k + lam W'f). Where features of users are
-        known, `features` of the answer has what each of them contributes, f_c lam v_item' A^-1 W_c. Squared loss only.
+        known, `features` of the answer has what each of them contributes, f_c lam v_item' A^-1 W_c, and what words add
+        that both sides say (`common_words`). Squared loss only.
         """
         fit = self._fit()
         if not self._loss().is_quadratic:
@@ -141,7 +184,9 @@ class ImplicitModel(ShownRecommender, Transformer, FactorModel[ImplicitFit], New
             given = without_cells(fit.items) if items is None else somebody_with(fit, items, None, self._number())
             told = None if known is None and features is None else need(known, 0, "features").encoded(features, 1)
         problem = fit.chosen.single(self._weighed(given).cells, self._loss(), fit.counts)
-        return explained(fit, Newcomer(problem, told), int(self.item_positions([item])[0]))
+        place, words = int(self.item_positions([item])[0]), fit.words
+        beside = None if words is None or told is None else words.parts(told, len(given.cells), place)
+        return explained(fit, Newcomer(problem, told), place, beside)
 
     # ------------------------------------------------------------------ many rows at once
 
@@ -150,18 +195,15 @@ class ImplicitModel(ShownRecommender, Transformer, FactorModel[ImplicitFit], New
 
         rows : training rows whose fitted factors are used; None folds the rows of `seen` in.
         """
-        fit = self._fit()
-        left = self.transform(seen) if rows is None else fit.rows[0][rows]
-        return np.asarray(left @ fit.rows[1].T)
+        scorer = self._of_rows(seen, rows)
+        return scorer.scores() if isinstance(scorer, WordScorer) else np.asarray(scorer.left @ scorer.right.T)
 
     def rank_items(self, seen: Any, n: int, rows: NDArray[Any] | None = None) -> NDArray[np.int32]:
         """Item positions (len, n), best first, padded with -1, cells of `seen` left out.
 
         rows : training rows whose fitted factors are used; None folds the rows of `seen` in.
         """
-        fit = self._fit()
-        left = self.transform(seen) if rows is None else fit.rows[0][rows]
-        return self._ranked(left, fit.rows[1], seen, n)
+        return _ranked(self._of_rows(seen, rows), len(self._fit().items), seen, n)
 
     def rank_new(
         self,
@@ -179,18 +221,24 @@ class ImplicitModel(ShownRecommender, Transformer, FactorModel[ImplicitFit], New
         """
         fit = self._fit()
         if item_features is None:
-            left = self.transform(seen, user_features=user_features) if rows is None else fit.rows[0][rows]
-            return self._ranked(left, fit.rows[1], seen, n)
-        known = need(fit.known[1], 1, "item_features")
-        right = known.expected(known.features.encode(item_features))
-        if rows is not None:
-            return self._ranked(fit.rows[0][rows], right, seen, n)
+            return _ranked(self._of_rows(seen, rows, user_features), len(fit.items), seen, n)
+        new = need(fit.known[1], 1, "item_features").features.encode(item_features)
         nothing = sp.csr_array((np.shape(seen)[0], len(fit.items)))
-        return self._ranked(self.transform(nothing, user_features=user_features), right, seen, n)
+        return _ranked(self._of_rows(nothing, rows, user_features, new), len(new), seen, n)
 
-    def _ranked(self, left: NDArray[Any], right: NDArray[Any], seen: Any, n: int) -> NDArray[np.int32]:
-        places, _ = top_k(left, right, min(n, len(right)), seen, self.n_threads)
-        return np.pad(places, ((0, 0), (0, n - places.shape[1])), constant_values=-1)
+    def _of_rows(
+        self, seen: Any, rows: NDArray[Any] | None, user_features: Any = None, new: Features | None = None
+    ) -> Any:
+        """What scores items for training rows, or for new ones with the cells `seen`; see `_told`."""
+        fit = self._fit()
+        if rows is not None:
+            told = None if fit.words is None else fit.words.users.take(rows)
+            counts = np.zeros(len(rows)) if told is None else fit.cells.counts[rows]
+            return self._told(fit.rows[0][rows], told, counts, new)
+        told = None
+        if user_features is not None:
+            told = need(fit.known[0], 0, "user_features").encoded(user_features, np.shape(seen)[0])
+        return self._told(self.transform(seen, user_features=told), told, np.diff(sp.csr_array(seen).indptr), new)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean NDCG@10 of what users have beyond what the model knows of them.
@@ -211,3 +259,9 @@ class ImplicitModel(ShownRecommender, Transformer, FactorModel[ImplicitFit], New
             raise ValueError("no row of X has three cells; new users need some to be known by and some to be found.")
         ranked = self.rank_items(self.seen(rows), 10, rows) if known is None else self.rank_items(known[rows], 10)
         return float(np.mean(ndcg_at_k(ranked, held_out[rows], 10)))
+
+
+def _ranked(scorer: Scorer, n_items: int, seen: Any, n: int) -> NDArray[np.int32]:
+    """(rows, n) positions of the best items that `seen` lacks, padded with -1."""
+    places, _ = scorer.best(min(n, n_items), seen, None)
+    return np.pad(places, ((0, 0), (0, n - places.shape[1])), constant_values=-1)

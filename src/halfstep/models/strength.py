@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from halfstep.core.losses import Loss
 from halfstep.core.problem import Problem, Side, scaled_penalty
 from halfstep.core.weighting import Margins
 from halfstep.errors import check_number
+from halfstep.models.common_words import CommonWords
 from halfstep.models.fitted import FactorFit
 from halfstep.models.known import BothFeatures, expecting
 
@@ -68,6 +69,8 @@ class Strength:
     unit: float = 1.0
     """What weight counts as one where the background makes up the size of a row."""
     feature_reg: Powers = (0.0, 0.0)
+    common_words: float = 0.0
+    """Of words that texts of both sides have in common, in scores; the objective does not know them."""
 
     @classmethod
     def given(
@@ -98,6 +101,7 @@ class Strength:
         check_number("background", found.background, at_least=0)
         check_number("reg", found.reg, at_least=0)
         check_number("unit", found.unit, above=0)
+        check_number("common_words", found.common_words, at_least=0)
         if not isinstance(found.reg_scaling, str):
             check_number("reg_scaling", found.reg_scaling)
         return found
@@ -163,3 +167,11 @@ class ImplicitFit(FactorFit):
     def counts(self) -> Margins | None:
         """Counts of the fitted cells, where the strength of a row depends on them."""
         return self.margins if self.chosen.counts_matter else None
+
+    @cached_property
+    def words(self) -> CommonWords | None:
+        """What words in common add to scores; None where they count for nothing."""
+        users, items = self.known
+        if not self.chosen.common_words or users is None or items is None:
+            return None
+        return CommonWords(self.chosen.common_words, users.features, items.features, self.margins.column_counts)

@@ -18,9 +18,11 @@ from halfstep.core.problem import METHODS
 from halfstep.data.files import Saved
 from halfstep.data.table import CellsHere, from_saved, merge, read_table, to_arrays
 from halfstep.engine import LocalEngine, Outcome, Solver
+from halfstep.engine.local import thread_count
 from halfstep.engine.protocol import Engine
 from halfstep.errors import check_number, one_of
 from halfstep.models.answers import Explanation, Ranking
+from halfstep.models.common_words import CommonWords
 from halfstep.models.feature_strength import COLUMNS, both_strengths, learned_strengths
 from halfstep.models.implicit_answers import ImplicitModel
 from halfstep.models.known import BothFeatures, digests, from_file, grown_known, held, known_of, read_both
@@ -28,6 +30,7 @@ from halfstep.models.memory import estimate_memory
 from halfstep.models.more import grown, solve_touched, touched
 from halfstep.models.stopping import SweepJudge
 from halfstep.models.strength import ImplicitFit, Strength, powers_of
+from halfstep.models.word_strength import learned_words
 
 EXACT_SWEEPS = 2
 """The last ones of a fit under "auto", at least."""
@@ -75,6 +78,9 @@ class WALS(ImplicitModel):
     feature_reg : how strongly weights of features are held, > 0, relative to what holds rows: one number, or two
         (users, items). Large, and features count for nothing. None learns it from the data: of seven values between
         0.03 and 30 the one under which rows that are left out, and put where their features say, rank best.
+    common_words : what words that texts of the user and of the item share (cosine of tf-idf) add to a score, >= 0;
+        less for users with many interactions, and nothing of it is in the objective. None learns it from rows that are
+        left out, as `feature_reg`; 0 leaves it out, and is all there is with SparkEngine. docs/features.md.
     max_iter, tol : at most so many sweeps; stop when the objective falls by less than tol of itself.
     solver : "auto": sweeps begin where the ones before them point, unless that would raise the objective, and in
         coarse ones a row takes two steps of "cg" where that is cheaper than "exact"; the last two are exact, and all
@@ -119,6 +125,7 @@ class WALS(ImplicitModel):
     background_power: float | tuple[float, float] = 0.0
     weight_power: float | tuple[float, float] = 0.0
     feature_reg: float | tuple[float, float] | None = None
+    common_words: float | None = None
     max_iter: int = 6
     tol: float = 1e-4
     solver: str = "auto"
@@ -190,6 +197,8 @@ class WALS(ImplicitModel):
         engine, dtype = self._where(), self._number()
         columns = {"user": user, "item": item, "weight": weight}
         given = engine.read(X, columns, dtype=dtype, splits=self._loss().is_quadratic, signed=self.dislikes)
+        if self.common_words and not isinstance(given, CellsHere):
+            raise ValueError("common_words needs a fit on this machine; leave it at None or 0 with SparkEngine.")
         weighed = given.weighed(self._scheme(), None, dtype)
         chosen = self._chosen(weighed.cells)
         counts = schemes.margins(given.cells) if chosen.counts_matter and isinstance(given, CellsHere) else None
@@ -230,7 +239,10 @@ class WALS(ImplicitModel):
         assert best is not None
         outcome, session = best
         known = known_of(features, session, dtype)
-        self.fitted_ = ImplicitFit(engine.keep(given, session), outcome, chosen, known=known)
+        fit = ImplicitFit(engine.keep(given, session), outcome, chosen, known=known)
+        if isinstance(given, CellsHere):
+            fit = replace(fit, chosen=replace(chosen, common_words=self._common_words(fit, session.problem)))
+        self.fitted_ = fit
         return self
 
     def partial_fit(
@@ -281,7 +293,7 @@ class WALS(ImplicitModel):
         check_number("n_init", self.n_init, at_least=1, whole=True)
         if self.feature_reg is not None:
             both_strengths(self.feature_reg)
-        for name in ("background", "reg"):
+        for name in ("background", "reg", "common_words"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), at_least=0)
         if not isinstance(self.reg_scaling, str):
@@ -318,6 +330,16 @@ class WALS(ImplicitModel):
         plain = chosen.problem(cells, self._loss(), counts)
         (start, order), *_ = engine.starts(cells, min(chosen.rank, COLUMNS), "scaled", [0], self._number())
         return learned_strengths(engine, plain, start, order, told)
+
+    def _common_words(self, fit: ImplicitFit, problem: Any) -> float:
+        """How much words in common count: as given, or learned; nothing where only one side has words."""
+        users, items = fit.known
+        if self.common_words == 0 or users is None or items is None:
+            return 0.0
+        if self.common_words is not None:
+            return float(self.common_words)
+        words = CommonWords(1.0, users.features, items.features, fit.margins.column_counts)
+        return learned_words(words, problem, fit.rows, (users, items), thread_count(self.n_threads))
 
     def _starts(self, engine: Engine, given: Any, rank: int) -> Iterator[tuple[Any, tuple[int, int]]]:
         """Where factors start and the order of half-steps, for each of `n_init` fits."""

@@ -49,6 +49,10 @@ def fit_wals(
     feature_reg: Annotated[
         float | None, typer.Option(help="How strongly weights of features are held; learned when left out.", min=0)
     ] = None,
+    common_words: Annotated[
+        float | None,
+        typer.Option(help="What words add that texts of both sides share; learned when left out, 0 for none.", min=0),
+    ] = None,
     loss: Loss = "squared",
     weighting: Weighting = "none",
     max_iter: Sweeps = None,
@@ -84,6 +88,7 @@ def fit_wals(
         loss=loss,
         weighting=weighting,
         **given(reg_scaling=options.scaling(reg_scaling), feature_reg=feature_reg, max_iter=max_iter, tol=tol),
+        common_words=common_words,
         n_threads=threads,
         max_seconds=max_seconds,
         random_state=seed,

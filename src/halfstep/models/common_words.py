@@ -1,0 +1,141 @@
+"""Words that the texts of a user and of an item have in common, as a part of their score.
+
+    u.v + strength * c_ui t_u.t_i,      c_ui = 1 where nobody has the item, else 1 / (1 + n_u / ENOUGH)
+
+t_u and t_i are the words of all texts of a row, weighed as its features are, over the words that both sides know, of
+length 1; n_u counts the cells of the user, which say it better where they are many. What a word of a user says of an
+item, weights of features learn from the cells of others; that a tram driver drives trams they cannot know, unless
+others did. Knows features, factors and counts; no ids, no files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from halfstep.core.blas import one_blas_thread
+from halfstep.data.feature_columns import unit_rows
+from halfstep.data.features import Features
+from halfstep.models.answers import Parts
+from halfstep.models.item_matrix import best_of_blocks
+from halfstep.models.recommend import Best, FactorScorer
+
+Array = NDArray[Any]
+
+ENOUGH = 20
+"""Cells of a user that halve what words say."""
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """The words that texts of both sides have, and which features they are: (p_users, words), (p_items, words)."""
+
+    words: tuple[str, ...]
+    columns: tuple[sp.csr_array, sp.csr_array]
+
+    @classmethod
+    def of(cls, users: Features, items: Features) -> Vocabulary:
+        """Empty where a side has no texts, or came as a matrix."""
+        known = [[word for block in side.blocks for word in block.keys] for side in (users, items)]
+        words = sorted((set(known[0]) & set(known[1])) - {""})
+        places = {word: place for place, word in enumerate(words)}
+        one, other = (_columns(side, places) for side in known)
+        return cls(tuple(words), (one, other))
+
+    def rows(self, side: int, features: Features) -> sp.csr_array:
+        """t of these rows of a side, (n, words)."""
+        return unit_rows(sp.csr_array(features.matrix @ self.columns[side]))
+
+
+def _columns(known: list[str], places: dict[str, int]) -> sp.csr_array:
+    """(features, words), 1 where a feature is a word."""
+    found = [(row, places[word]) for row, word in enumerate(known) if word in places]
+    row, column = np.array(found, np.int64).reshape(-1, 2).T
+    return sp.csr_array((np.ones(len(found)), (row, column)), shape=(len(known), len(places)))
+
+
+@dataclass(frozen=True, eq=False)
+class Catalogue:
+    """Words of the items that are ranked, (words, items), and which of them somebody has."""
+
+    words: sp.csr_array
+    had: NDArray[np.bool_]
+
+    def scores(self, users: sp.csr_array, counts: Array) -> Array:
+        """(users, items) c_ui t_u.t_i of users with these words and so many cells."""
+        share = np.where(self.had, 1 / (1 + np.asarray(counts)[:, None] / ENOUGH), 1.0)
+        return np.asarray((users @ self.words).toarray() * share)
+
+
+@dataclass(frozen=True, eq=False)
+class CommonWords:
+    """What words in common add to the scores of a fit. counts : of the cells of its items."""
+
+    strength: float
+    users: Features
+    items: Features
+    counts: Array
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary.of(self.users, self.items)
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """Of the items of the fit."""
+        return self._catalogue(self.items, self.counts > 0)
+
+    def beside(self, factors: FactorScorer, users: Features, counts: Array, new: Features | None = None) -> WordScorer:
+        """The scorer, words added for users with these features and so many cells. new : items in place of those of
+        the fit, which nobody has."""
+        listed = self.catalogue if new is None else self._catalogue(new, np.zeros(len(new), np.bool_))
+        return WordScorer(factors, self.strength, self.vocabulary.rows(0, users), np.asarray(counts), listed)
+
+    def parts(self, user: Features, count: int, item: int) -> Parts:
+        """What each word adds to the score of one item for one user with so many cells."""
+        catalogue = Catalogue(sp.csr_array(self.catalogue.words[:, [item]]), self.catalogue.had[[item]])
+        row = self.vocabulary.rows(0, user)
+        each = sp.csr_array(sp.diags_array(row.toarray()[0]) @ catalogue.words)
+        found = np.flatnonzero(each.toarray()[:, 0])
+        ones = sp.csr_array((np.ones(len(found)), (np.arange(len(found)), found)), (len(found), row.shape[1]))
+        shares = Catalogue(each, catalogue.had).scores(ones, np.full(len(found), count))[:, 0]
+        names = np.array([f"both say: {self.vocabulary.words[place]}" for place in found], object)
+        return Parts(names, self.strength * shares)
+
+    def _catalogue(self, items: Features, had: NDArray[np.bool_]) -> Catalogue:
+        return Catalogue(sp.csr_array(self.vocabulary.rows(1, items).T.tocsr()), had)
+
+
+@dataclass(frozen=True, eq=False)
+class WordScorer:
+    """Scores of factors, and of words in common. users : t of each row of the factors. counts : of their cells."""
+
+    factors: FactorScorer
+    strength: float
+    users: sp.csr_array
+    counts: Array
+    catalogue: Catalogue
+
+    @one_blas_thread
+    def parts(self, rows: slice) -> tuple[Array, Array]:
+        """Scores of factors, and what words say in full strength, (rows, items) each, dense."""
+        left, right = self.factors.left[rows], self.factors.right
+        return left @ right.T, self.catalogue.scores(self.users[rows], self.counts[rows])
+
+    def scores(self, rows: slice = slice(None)) -> Array:
+        """(rows, items), dense: ask for a block of rows at a time."""
+        factors, words = self.parts(rows)
+        return np.asarray(factors + self.strength * words)
+
+    def best(self, k: int, seen: Any, allowed: NDArray[np.int64] | None) -> Best:
+        shape = len(self.factors.left), len(self.factors.right)
+        order = np.arange(shape[1]) if allowed is None else allowed
+        return best_of_blocks(self.scores, shape, k, seen, order.astype(np.int32))
+
+    def alike(self, items: Array) -> Array:
+        return self.factors.alike(items)
