@@ -8,6 +8,7 @@
 #include "csr.hpp"
 #include "drawn.hpp"
 #include "products.hpp"
+#include "screen.hpp"
 
 using namespace nb::literals;
 
@@ -43,6 +44,12 @@ const Kernels<double>& kernels<double>() {
 }
 
 namespace {
+
+// Vectors of bytes as wide as those of the path in use; the narrowest path has none.
+const ByteProducts* active_bytes() {
+  const std::string path = active->name;
+  return path == "baseline" ? nullptr : byte_products(path == "avx512");
+}
 
 template <class T>
 void bind_number(nb::module_& m) {
@@ -98,10 +105,7 @@ void bind_number(nb::module_& m) {
         }
         {
           nb::gil_scoped_release released;
-          const int64_t share = n < 8192 ? 256 : 512;  // rows that share what is packed; few are spread out
-          parallel(n_threads, (int64_t(n) + share - 1) / share, [&](int, int64_t task) {
-            kernels<T>().top(t, task * share, std::min(task * share + share, int64_t(n)));
-          });
+          best_rows(t, int64_t(n), active_bytes(), n_threads);
         }
         return std::tuple(indices, scores);
       },

@@ -5,6 +5,7 @@
 #include "dense.hpp"
 #include "lanes.hpp"
 #include "regression.hpp"
+#include "top.hpp"
 
 #define HALFSTEP_TEXT_(x) #x
 #define HALFSTEP_TEXT(x) HALFSTEP_TEXT_(x)
@@ -68,6 +69,7 @@ Kernels<T> table() {
       },
       gram_rows<T>,
       rotate_rows<T>,
+      block_in_bytes<T>,
       top_rows<T>,
       pair_scores<T>,
       residual_rows<T>,

@@ -2,9 +2,19 @@
 #pragma once
 #include <cstddef>
 
+#include "bytes.hpp"
 #include "row.hpp"
 
 namespace halfstep {
+
+// What is known of the rows of `right` in bytes, in blocks of byte_columns by falling length.
+struct Screen {
+  const ByteProducts* products = nullptr;
+  int K = 0, mixed = 1;                                          // columns in bytes, and how many of them are mixed
+  const int32_t* order = nullptr;                                // rows of `right`, the longest first
+  int32_t* bytes = nullptr;                                      // blocks x K/4 x byte_columns
+  double *scale = nullptr, *length = nullptr, *error = nullptr;  // of each block: bytes.hpp and bars of top.hpp
+};
 
 // The best k rows of `right` for each row of `left`, by dot product.
 template <class T>
@@ -15,8 +25,9 @@ struct TopK {
   int d = 0, k = 0;
   const int64_t* seen_indptr = nullptr;  // sorted indices never returned, or null
   const int32_t* seen_indices = nullptr;
-  T* scores = nullptr;         // answered rows x k
-  int32_t* indices = nullptr;  // answered rows x k
+  const Screen* screen = nullptr;  // or null: every score is computed
+  T* scores = nullptr;             // answered rows x k
+  int32_t* indices = nullptr;      // answered rows x k
 };
 
 // For each row i of `left`, over its cells with weights w, the sums of w, w e, w x, w e^2, w e x and w x^2, where
@@ -75,6 +86,7 @@ struct Kernels {
   void (*evaluate)(const HalfStep<T>&, int64_t first, int64_t last, int64_t k0, int64_t k1, void* scratch, Sums&);
   void (*gram)(const T* x, int64_t n, int d, double* out);
   void (*rotate)(T* x, int64_t n, int d, int start, int f, const T* basis);
+  void (*in_bytes)(const TopK<T>&, const Screen&, int64_t block);  // fills a block of the screen
   void (*top)(const TopK<T>&, int64_t first, int64_t last);
   void (*pairs)(const T* left, const T* right, int d, const int64_t* rows, const int64_t* columns, int64_t n, T* out);
   // What a sampler does with cells between half-steps: rows first..last, or cells.
