@@ -11,23 +11,29 @@ template <class T>
 class Base {
  public:
   const double lam;
-  double constant = 0;
+  double constant = 0;  // of it, `held` comes from the prior
+  double held = 0;
 
   Base(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Workspace<T>& ws)
       : lam(h.penalty(i)), h(h), ws(ws), f(h.free()), ld(panel_ld<T>(f)), dense(h.w0 > 0), definite(lam > 0) {
     const T* mu = h.prior(i);
-    for (int c = 0; mu && c < f; ++c) constant += lam / 2 * mu[c] * mu[c];
+    for (int c = 0; mu && c < f; ++c) held += lam / 2 * mu[c] * mu[c];
+    constant = held;
     if (dense)
       read_background(i, cells);
     else
       base_terms(h, i, ws.base);
   }
 
+  // B = lam I.
+  bool plain() const { return !dense && definite; }
+
   // False: rounding has bent B, and in these numbers there is no minimum.
   bool sound() const { return definite || !(lam > 0); }
 
   void apply(const T* x, T* out) const {
-    for (int c = 0; c < f; ++c) out[c] = dense ? dot(ws.unobserved + ptrdiff_t(c) * ld, x, f) : T(lam) * x[c];
+    for (int c = 0; dense && c < f; ++c) out[c] = dot(ws.unobserved + ptrdiff_t(c) * ld, x, f);
+    for (int c = 0; !dense && c < f; c += width<T>) store(out + c, T(lam) * load(x + c));
   }
 
   // B onto the lower part of a matrix.
@@ -44,6 +50,7 @@ class Base {
   // 1/2 g'B^-1 g. Free columns under a bound b_c >= 0 take xi_c = max(0, g_c - lam b_c) off g_c, at the price xi_c b_c.
   double distance(const T* g, const T* b) const {
     if (!definite) return INFINITY;
+    if (plain() && !h.nonnegative) return dot_wide(g, g, f) / (2 * lam);
     double sum = 0, square = 0;
     for (int c = 0; c < f; ++c) {
       const bool bounded = h.nonnegative && c >= h.nonnegative_start && c < h.nonnegative_stop;

@@ -215,14 +215,11 @@ class Bound {
     expect(!h.is_table() || h.loss.kind == LossKind::squared, "a table needs the squared loss");
     expect(!h.is_table() || (!h.own_weights && !h.other_weights), "a table has no weights of rows");
   }
-  void expect_quadratic() const {
-    expect(h.loss.kind == LossKind::squared && !h.nonnegative, "only the squared loss without bounds is a quadratic");
-  }
+  void expect_quadratic() const { expect(h.is_quadratic(), "only the squared loss without bounds is a quadratic"); }
   void expect_base() const {
     expect(h.w0 == 0 || h.gram, "gram must be d x d where w0 > 0");
-    expect(!h.label_vector || (h.loss.kind == LossKind::squared && !h.nonnegative),
-           "a label cell needs the squared loss without constraints");
-    expect(h.method != Method::draw || (h.loss.kind == LossKind::squared && !h.nonnegative && !h.label_vector),
+    expect(!h.label_vector || h.is_quadratic(), "a label cell needs the squared loss without constraints");
+    expect(h.method != Method::draw || (h.is_quadratic() && !h.label_vector),
            "only rows of the squared loss without bounds and labels are drawn");
     expect(h.method != Method::draw || has_noise, "rows that are drawn need noise; call noise first");
   }

@@ -148,6 +148,18 @@ inline void solve_small(const T* u, int n, T* x) {
   }
 }
 
+// x = A^-1 y for n < width, from rows of cholesky_block values: A, both triangles, and y as column n. A becomes U.
+template <class T>
+inline bool solve_beside(T* a, int n, T* x) {
+  constexpr int B = cholesky_block<T>;
+  T smallest[B];
+  for (int r = 0; r < n; ++r) smallest[r] = T(4) * std::numeric_limits<T>::epsilon() * a[r * B + r];
+  if (!factor_block<T, 1>(n, reinterpret_cast<T(*)[B]>(a), smallest)) return false;
+  for (int r = 0; r < n; ++r) x[r] = a[r * B + n];
+  solve_small(a, n, x);
+  return true;
+}
+
 // x = L^-T y, in place on x.
 template <class T>
 inline void solve_transposed(const T* l, int ldl, int n, T* x) {

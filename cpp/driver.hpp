@@ -44,7 +44,7 @@ struct Plan {
 // Tasks do not depend on the number of threads, so neither do the sums nor the order of any addition.
 template <class T>
 Plan<T> plan_rows(const HalfStep<T>& h) {
-  const bool split_long = h.loss.kind == LossKind::squared && !h.nonnegative;
+  const bool split_long = h.is_quadratic();
   const double f = h.free();
   auto work = [&](int64_t i) {
     const double n = double(h.indptr[i + 1] - h.indptr[i]);

@@ -27,24 +27,25 @@ template <class T>
 struct Workspace {
   T *panel, *quadratic, *scratch;      // see accumulate.hpp, cholesky.hpp
   T *s, *l, *z;                        // per cell of the row
-  T *b, *base, *diagonal, *p, *r, *v;  // per free column
+  T *b, *base, *diagonal, *p, *r, *v;  // per free column, zero behind the last one
   // The iterative finishes (newton.hpp) only: per cell, per free column, and f x f as `quadratic`.
   T *half, *sign, *target, *fixed, *slope, *multiplier;
   int32_t* curved;
   T* turned;  // x of the first turned_cells cells of the row, `width` cells side by side
   int64_t turned_cells;
   T* best;
-  double value = 0, zero = 0;      // of the row that was solved last, and at zero where its cells are squares
+  double value = 0, zero = 0;      // of the row that was solved last, and at zero without a background
   T *unobserved, *root, *bounded;  // background matrix and its factor; trial factor under bounds
   void* memory;
 
   explicit Workspace(const HalfStep<T>& h) {
     const int f = h.free(), ld = panel_ld<T>(f);
-    const bool chunked = h.loss.kind == LossKind::squared && !h.nonnegative;
+    const bool chunked = h.is_quadratic();
     const size_t cells = size_t(chunked && !h.is_table() && h.longest > long_row ? long_row : h.longest) + 64;
     const size_t tall = f > panel_cells ? f : panel_cells;
     const size_t turns = chunked ? 0 : cells, squares = quadratic_size<T>(f);
-    turned_cells = chunked ? 0 : int64_t(cells * f <= turned_limit ? cells : turned_limit / f) / width<T> * width<T>;
+    turned_cells =
+        chunked ? 0 : int64_t(cells * h.d <= turned_limit ? cells : turned_limit / h.d) / width<T> * width<T>;
     const size_t dense = !chunked && h.w0 > 0 ? squares : 0;
     const size_t sizes[] = {tall * ld,
                             squares,
@@ -65,7 +66,7 @@ struct Workspace {
                             turns,
                             turns,
                             turns,
-                            size_t(turned_cells) * f,
+                            size_t(turned_cells) * h.d,
                             size_t(ld),
                             dense,
                             dense,

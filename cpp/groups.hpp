@@ -22,20 +22,10 @@ inline void group_scores(const Group<T>& x, const T* v, int f, T* z) {
 #pragma GCC unroll 8
     for (int g = 0; g < G; ++g) sum[g] += load(x[g] + c) * at;
   }
-  // Each round halves the vectors and adds the halves of their lanes; lane g ends as a part of the sum of cell g.
-#pragma GCC unroll 4
-  for (int left = G / 2; left > 0; left /= 2)
-#pragma GCC unroll 4
-    for (int g = 0; g < left; ++g) {
-      Vec<T> low, high;
-      interleave<T>(sum[g], sum[g + left], low, high, std::make_index_sequence<size_t(w)>());
-      sum[g] = low + high;
-    }
   T part[w];
-  store(part, sum[0]);
+  store(part, sum_each<T, G>(sum));
   for (int g = 0; g < G; ++g) {
     z[g] = part[g];
-    for (int lane = g + G; lane < w; lane += G) z[g] += part[lane];
     for (int t = c; t < f; ++t) z[g] += x[g][t] * v[t];
   }
 }

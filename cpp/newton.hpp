@@ -14,8 +14,9 @@
 
 namespace halfstep::HALFSTEP_ISA {
 
-constexpr int block_cells = 256;  // whose terms are added up in T, before they are in float64
-constexpr double far = 8;         // times the size of a row's problem: numbers computed there are too coarse here
+constexpr int block_cells = 256;     // whose terms are added up in T, before they are in float64
+constexpr double flat_slope = 0.15;  // of the slope at its start: where a line search may end
+constexpr double far = 8;            // times the size of a row's problem: numbers computed there are too coarse here
 
 // What `Terms` says about `width` cells.
 template <class T>
@@ -41,14 +42,15 @@ class NewtonRow {
         ld(panel_ld<T>(f)),
         cells(cells),
         base(h, i, cells, ws),
-        x(cells, ws.sign, f, ws) {}
+        x(cells, ws) {}
 
   // Leaves the best row found in ws.b, its value in ws.value, its dual variables in h.duals. False: no finite row
   // exists.
   bool solve(Sums& sums) {
+    x.turn();
     if (!base.sound()) return false;
     read_cells();
-    x.turn();
+    ws.zero = at_zero();
     keep_bounds();
     const State now = start();
     if (!std::isfinite(now.primal)) return false;
@@ -109,17 +111,35 @@ class NewtonRow {
       for (int64_t k = 0; k < n; ++k) to[k] = from ? from[k] : value;
       for (int64_t k = n; k < Turned<T>::round_up(n); ++k) to[k] = 0;
     };
-    const bool pins = cells.has_pinned();
     fill(ws.half, nullptr, cells.row_weight * h.weight / 2);
     for (int64_t k = 0; (h.weights || h.other_weights) && k < n; ++k) ws.half[k] = cells.weight(k) / 2;
     fill(ws.target, h.targets ? h.targets + cells.first : nullptr, h.target);
     fill(ws.sign, h.loss.margin() ? ws.target : nullptr, T(1));
     fill(ws.multiplier, h.duals ? h.duals + cells.first : nullptr, T(0));
     fill(ws.fixed, h.offsets ? h.offsets + cells.first : nullptr, T(0));
-    for (int64_t k = 0; pins && k < n; ++k) ws.fixed[k] += cells.pinned(k);
+    for (const auto [first, stop] : {std::pair{0, h.free_start}, std::pair{h.free_stop, h.d}}) {
+      if (first == stop) continue;
+      x.scores(cells.own + first, first, stop - first, ws.z);
+      for (int64_t k = 0; k < n; k += width<T>) store(ws.fixed + k, load(ws.fixed + k) + load(ws.z + k));
+    }
     for (int64_t k = 0; k < n; k += width<T>)
       store(ws.fixed + k,
             terms.residual ? load(ws.fixed + k) - load(ws.target + k) : load(ws.sign + k) * load(ws.fixed + k));
+  }
+
+  // What the row costs where its free columns are zero, by the sizes of its terms.
+  double at_zero() const {
+    double sum = base.held;
+    for (int64_t first = 0; first < n; first += block_cells) {
+      const int64_t last = n - first < block_cells ? n : first + block_cells;
+      Vec<T> part = {};
+      for (int64_t k = first; k < last; k += width<T>) {
+        const Vec<T> phi = terms.value(load(ws.fixed + k), ws.target + k);
+        part += load(ws.half + k) * (phi < 0 ? -phi : phi);
+      }
+      sum += horizontal_sum<T>(part);
+    }
+    return sum;
   }
 
   void keep_bounds() {
@@ -140,9 +160,15 @@ class NewtonRow {
     return evaluate();
   }
 
+  // By how much a step of the free columns moves r of every cell.
+  void along(const T* step, T* r) const {
+    x.scores(step, h.free_start, f, r);
+    for (int64_t k = 0; h.loss.margin() && k < n; k += width<T>) store(r + k, load(r + k) * load(ws.sign + k));
+  }
+
   // r of every cell into ws.z.
   void score() {
-    x.scores(ws.b, ws.z);
+    along(ws.b, ws.z);
     for (int64_t k = 0; k < n; k += width<T>) store(ws.z + k, load(ws.z + k) + load(ws.fixed + k));
   }
 
@@ -167,7 +193,8 @@ class NewtonRow {
         stalled_at = course.gap, since = 0;
       else if (++since > 12)
         break;  // the gap is at the rounding of T
-      if (!terms.sharpen(now.cells, now.rest, ws.slope, ws.multiplier, n) && !move(now, sums)) break;
+      const double enough = h.tolerance * now.scale;
+      if (!terms.sharpen(now.cells, now.rest, enough, ws.slope, ws.multiplier, n) && !move(now, sums)) break;
       now = evaluate();
     }
     sums.steps += step;
@@ -185,18 +212,16 @@ class NewtonRow {
         const True<T> cell = terms.compare(r, e);
         smooth += half * e.value, primal += half * cell.phi, gap += half * cell.gap;
         size += half * (cell.phi < 0 ? -cell.phi : cell.phi);
-        store(ws.s + k, half * e.curvature), store(ws.l + k, half * e.slope), store(ws.slope + k, e.slope);
+        store(ws.s + k, half * e.curvature), store(ws.slope + k, e.slope);
+        store(ws.l + k, half * load(ws.sign + k) * e.slope);
       }
       now.smooth += horizontal_sum<T>(smooth), now.primal += horizontal_sum<T>(primal);
       now.cells += horizontal_sum<T>(gap), now.scale += horizontal_sum<T>(size);
     }
-    x.pulled(ws.l, ws.v);
+    x.pulled(ws.l, h.free_start, f, ws.v);
     base.apply(ws.b, ws.diagonal);
-    double quadratic = base.constant;
-    for (int c = 0; c < f; ++c) {
-      quadratic += (ws.diagonal[c] / 2.0 - ws.base[c]) * ws.b[c];
-      ws.r[c] = ws.diagonal[c] - ws.base[c] + ws.v[c];
-    }
+    for (int c = 0; c < f; c += width<T>) store(ws.r + c, load(ws.diagonal + c) - load(ws.base + c) + load(ws.v + c));
+    const double quadratic = base.constant + dot_wide(ws.diagonal, ws.b, f) / 2 - dot_wide(ws.base, ws.b, f);
     now.quadratic = quadratic;
     now.smooth += quadratic, now.primal += quadratic;
     now.scale = terms.nonnegative ? now.primal : now.scale + std::fabs(quadratic);
@@ -224,8 +249,48 @@ class NewtonRow {
     for (int c = 0; c < f; ++c) ws.quadratic[ptrdiff_t(f) * ld + c] = -ws.r[c];
   }
 
+  // The Newton step where B = lam I and fewer cells are curved than there are free columns: with y_k = sqrt(s_k) x_k
+  // and (lam I + YY') u = Y g it is (Y'u - g) / lam. False: not positive definite.
+  bool short_direction(int m) {
+    constexpr int w = width<T>;
+    const bool narrow = m < w;  // with g beside it, Y' is one vector wide
+    const int wide = narrow ? w : panel_ld<T>(m), ld = narrow ? cholesky_block<T> : wide;
+    pack_transposed<T>(
+        m, f, [&](int k) { return cells.x + int64_t(ws.curved[k]) * h.d; }, [&](int k) { return std::sqrt(ws.s[k]); },
+        static_cast<const T*>(nullptr), ws.panel, wide);
+    for (int c = 0; c < f; ++c) {
+      T* row = ws.panel + ptrdiff_t(c) * wide;
+      if (m % w == 0) store(row + m, Vec<T>{});
+      row[m] = ws.r[c];
+    }
+    if (narrow)
+      tiles<T, 1>(m, Put::set, f, ws.panel, 1, wide, ws.panel, wide, ws.quadratic, ld, nothing);
+    else
+      panel_gram(Put::set, f, ws.panel, wide, m + 1, m, ws.quadratic, ld, nothing);
+    for (int k = 0; k < m; ++k) ws.quadratic[ptrdiff_t(k) * ld + k] += T(base.lam);
+    const bool solved =
+        narrow ? solve_beside(ws.quadratic, m, ws.l) : solve_quadratic(ws.quadratic, ld, m, ws.scratch, ws.l);
+    if (!solved) return false;
+    ws.l[m] = -1;
+    for (int k = m + 1; k % w != 0; ++k) ws.l[k] = 0;
+    const T scale = 1 / T(base.lam);
+    for (int c = 0; c < f; c += w) {
+      Vec<T> sum[w] = {};
+      for (int k = 0; k <= m; k += w) {
+        const Vec<T> by = scale * load(ws.l + k);
+        const T* at = ws.panel + ptrdiff_t(c) * wide + k;
+#pragma GCC unroll 16
+        for (int j = 0; j < w; ++j) sum[j] += by * load(at + ptrdiff_t(c + j < f ? j : 0) * wide);
+      }
+      store(ws.p + c, sum_each<T, w>(sum));
+    }
+    for (int c = f; c % w != 0; ++c) ws.p[c] = 0;
+    return true;
+  }
+
   bool direction(Sums& sums) {
     const int64_t m = collect();
+    if (base.plain() && !h.nonnegative && m < f && short_direction(int(m))) return true;
     build_system(m);
     if (h.nonnegative)
       return solve_bounded(ws.quadratic, ld, f, ws.b, h.nonnegative_start, h.nonnegative_stop, ws.bounded, ws.scratch,
@@ -240,14 +305,10 @@ class NewtonRow {
   bool move(const State& now, Sums& sums) {
     if (!direction(sums)) return false;
     base.apply(ws.p, ws.diagonal);
-    double slope = 0, linear = 0, curvature = 0;
-    for (int c = 0; c < f; ++c) {
-      slope += double(ws.r[c]) * ws.p[c];
-      linear += double(ws.r[c] - ws.v[c]) * ws.p[c];
-      curvature += double(ws.diagonal[c]) * ws.p[c];
-    }
+    const double slope = dot_wide(ws.r, ws.p, f), curvature = dot_wide(ws.diagonal, ws.p, f);
+    const double linear = slope - dot_wide(ws.v, ws.p, f);
     if (!(slope < 0)) return false;
-    x.scores(ws.p, ws.l);
+    along(ws.p, ws.l);
     const double t = search(
         [&](double t) {
           Point at = smooth_cells(T(t));
@@ -294,7 +355,7 @@ class NewtonRow {
     for (int tries = 0; tries < 30; ++tries) {
       const Point p = at(t);
       const bool fell = p.value <= value + 1e-4 * t * slope + slack;
-      if (fell && std::fabs(p.slope) <= -0.3 * slope) return t;
+      if (fell && std::fabs(p.slope) <= -flat_slope * slope) return t;
       if (fell && h.nonnegative && t == 1 && p.slope < 0) return t;  // beyond it bounds are left
       if (p.value < lowest) lowest = p.value, best = t;
       if (!fell || p.slope > 0)

@@ -14,9 +14,9 @@
 namespace halfstep::HALFSTEP_ISA {
 
 // Tuned on rating-like rows; the optimum does not depend on them.
-constexpr double first_width = 0.4;  // of the typical distance to a kink
-constexpr double next_width = 0.4;   // of the width before
-constexpr double converged = 0.7;    // of the cells' part of the gap: as far as the steps are worth going at one width
+constexpr double first_width = 0.35;                 // of the typical distance to a kink
+constexpr double least_next = 0.2, most_next = 0.7;  // of the width before
+constexpr double converged = 0.5;  // of the cells' part of the gap: as far as the steps are worth going at one width
 
 template <class T>
 class PlqTerms {
@@ -76,19 +76,24 @@ class PlqTerms {
     return {value + miss * (multiplier + miss * (inverse / 2)), slope, curvature, value - slope * y};
   }
 
-  // phi(r), and by how much it lies above its tangent at y.
-  True<T> compare(Vec<T> r, const Smooth<T>& e) const {
+  Vec<T> value(Vec<T> r, const T*) const {
     Vec<T> phi = (a[0] * r + b[0]) * r + c[0];
     for (int k = 0; k + 1 < pieces; ++k) phi = r > breaks[k] ? (a[k + 1] * r + b[k + 1]) * r + c[k + 1] : phi;
-    const Vec<T> above = phi - e.tangent - e.slope * r;
+    return phi;
+  }
+
+  // phi(r), and by how much it lies above its tangent at y.
+  True<T> compare(Vec<T> r, const Smooth<T>& e) const {
+    const Vec<T> phi = value(r, nullptr), above = phi - e.tangent - e.slope * r;
     return {phi, above > 0 ? above : Vec<T>{}};
   }
 
-  // Whether the smoothing is now the larger part of the gap. Then the slopes become multipliers and the width shrinks.
-  bool sharpen(double cells, double rest, const T* slope, T* multiplier, int64_t n) {
+  // Whether the smoothing is now the larger part of the gap. Then the slopes become multipliers and the width shrinks:
+  // the cells' part falls by its square, and is to fall to half of what is enough.
+  bool sharpen(double cells, double rest, double enough, const T* slope, T* multiplier, int64_t n) {
     if (!kinks || rest > converged * cells || delta <= floor) return false;
     std::memcpy(multiplier, slope, sizeof(T) * n);
-    set_width(delta * next_width);
+    set_width(delta * std::fmin(std::fmax(std::sqrt(enough / (2 * cells)), least_next), most_next));
     return true;
   }
 

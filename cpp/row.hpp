@@ -98,6 +98,7 @@ struct HalfStep {
 
   int free() const { return free_stop - free_start; }
   bool is_table() const { return !indptr; }
+  bool is_quadratic() const { return loss.kind == LossKind::squared && !nonnegative; }  // its rows are
   T penalty(int64_t i) const { return lam ? lam[i] : lam_all; }
   T background(int64_t i) const { return own_background ? w0 * own_background[i] : w0; }  // before c_j
   const T* prior(int64_t i) const { return mu ? mu + i * mu_stride : nullptr; }

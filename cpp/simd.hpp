@@ -112,24 +112,69 @@ inline void axpy(T scale, const T* x, T* y, int n) {
   for (; i < n; ++i) y[i] += scale * x[i];
 }
 
-// In place: v[i][j] <-> v[j][i], by log2(width) rounds of interleaving.
-template <class T, size_t... I>
-inline void interleave(Vec<T> a, Vec<T> b, Vec<T>& low, Vec<T>& high, std::index_sequence<I...>) {
-  constexpr int w = width<T>;
-  low = __builtin_shufflevector(a, b, (int(I) / 2 + (int(I) % 2) * w)...);
-  high = __builtin_shufflevector(a, b, (w / 2 + int(I) / 2 + (int(I) % 2) * w)...);
-}
-template <class T>
-inline void transpose(Vec<T> (&v)[width<T>]) {
-  constexpr int w = width<T>;
-  for (int round = 1; round < w; round *= 2) {
-    Vec<T> next[w];
-#pragma GCC unroll 16
-    for (int i = 0; i < w / 2; ++i)
-      interleave<T>(v[i], v[i + w / 2], next[2 * i], next[2 * i + 1], std::make_index_sequence<size_t(w)>());
-#pragma GCC unroll 16
-    for (int i = 0; i < w; ++i) v[i] = next[i];
+// `height` rows of as many values at a time, for rows shorter than a vector.
+template <class T, int height>
+struct ShortVec {
+  typedef T type __attribute__((vector_size(height * sizeof(T))));
+  typedef T loose __attribute__((vector_size(height * sizeof(T)), aligned(alignof(T)), may_alias));
+};
+
+// The values of rows i, i + height, i + 2 height .. from k on, one row after the other: n of them.
+template <class T, int height, int n, class Row, size_t... I>
+inline typename ShortVec<T, n>::type side_by_side(Row row, int i, int k, std::index_sequence<I...>) {
+  if constexpr (n == height) {
+    return *reinterpret_cast<const typename ShortVec<T, height>::loose*>(row(i) + k);
+  } else {
+    constexpr auto half = std::make_index_sequence<size_t(n / 2)>();
+    return __builtin_shufflevector(side_by_side<T, height, n / 2>(row, i, k, half),
+                                   side_by_side<T, height, n / 2>(row, i + n / 2, k, half), int(I)...);
   }
+}
+
+// In place, within each block of `height` lanes: v[i][j] <-> v[j][i], one bit of i and j after the other.
+template <class T, int bit, size_t... I>
+inline void exchange(Vec<T>& a, Vec<T>& b, std::index_sequence<I...>) {
+  constexpr int w = width<T>;
+  const Vec<T> low = a, high = b;
+  a = __builtin_shufflevector(low, high, (int(I) & bit ? w + (int(I) ^ bit) : int(I))...);
+  b = __builtin_shufflevector(low, high, (int(I) & bit ? w + int(I) : int(I) ^ bit)...);
+}
+template <class T, int height, int bit = 1>
+inline void transpose(Vec<T> (&v)[height]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < height; ++i)
+    if (!(i & bit)) exchange<T, bit>(v[i], v[i | bit], std::make_index_sequence<size_t(width<T>)>());
+  if constexpr (2 * bit < height) transpose<T, height, 2 * bit>(v);
+}
+
+// Lane j is the sum of all lanes of v[j], for j < count; v is lost.
+template <class T, int count, int bit = 1>
+inline Vec<T> sum_each(Vec<T> (&v)[count]) {
+  constexpr auto lanes = std::make_index_sequence<size_t(width<T>)>();
+#pragma GCC unroll 16
+  for (int i = 0; i < count; i += 2 * bit) {
+    if constexpr (bit < count)
+      exchange<T, bit>(v[i], v[i + bit], lanes), v[i] += v[i + bit];
+    else
+      v[i] += turned<T, bit>(v[i], lanes);
+  }
+  if constexpr (2 * bit < width<T>)
+    return sum_each<T, count, 2 * bit>(v);
+  else
+    return v[0];
+}
+
+// width<double> values, as float64.
+template <class T>
+inline Vec<double> load_wide(const T* p) {
+  return __builtin_convertvector(*reinterpret_cast<const typename ShortVec<T, width<double>>::loose*>(p), Vec<double>);
+}
+// a'b in float64, where what lies behind n values is zero up to a whole vector.
+template <class T>
+inline double dot_wide(const T* a, const T* b, int n) {
+  Vec<double> sum = {};
+  for (int i = 0; i < n; i += width<double>) sum += load_wide(a + i) * load_wide(b + i);
+  return horizontal_sum<double>(sum);
 }
 
 }  // namespace halfstep::HALFSTEP_ISA

@@ -14,6 +14,11 @@ class SmoothTerms {
   void start(const T*, const T*, const T*, int64_t) const {}
 
   // The argument is r = t z for margin losses, whose phi(z; t) = phi(r; 1), and z for the others.
+  Vec<T> value(Vec<T> r, const T* target) const {
+    for (int j = 0; j < width<T>; ++j) r[j] = T(loss_value(loss, r[j], loss.margin() ? 1.0 : target[j]));
+    return r;
+  }
+
   Smooth<T> smooth(Vec<T> r, const T* target, Vec<T>) const {
     Smooth<T> e = {};
     for (int j = 0; j < width<T>; ++j) {
@@ -25,7 +30,7 @@ class SmoothTerms {
     return e;
   }
   True<T> compare(Vec<T>, const Smooth<T>& e) const { return {e.value, Vec<T>{}}; }
-  bool sharpen(double, double, const T*, T*, int64_t) const { return false; }
+  bool sharpen(double, double, double, const T*, T*, int64_t) const { return false; }
 
  private:
   const Loss& loss;

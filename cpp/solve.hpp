@@ -20,31 +20,40 @@ inline double relative(const Cells<T>& cells, int64_t i, int64_t k) {
   return h.other_background ? own * h.other_background[cells.indices[k]] : own;
 }
 
-// Adds what the cells k0..k1 of row i cost under the row's present values.
+// Adds what the cells k0..k1 of row i cost under the row's present values. plain : the scores of all columns, or null.
 template <class T>
-void evaluate_cells(const HalfStep<T>& h, int64_t i, int64_t k0, int64_t k1, Sums& sums) {
+void evaluate_cells(const HalfStep<T>& h, int64_t i, int64_t k0, int64_t k1, Sums& sums, const T* plain = nullptr) {
   const Cells<T> cells(h, i, k0, k1);
-  const T* other = h.other;
-  double data = 0, squares = 0, scores = 0, shaken = 0;
+  const bool weighed = h.weights || h.other_weights;
   const double eps = std::numeric_limits<T>::epsilon();
-  double z[valued_cells] = {}, t[valued_cells] = {}, step[valued_cells] = {}, value[valued_cells], moved[valued_cells];
+  using V = Vec<double>;
+  V data = {}, squares = {}, scores = {}, shaken = {};
+  double z[valued_cells], t[valued_cells], w[valued_cells], share[valued_cells], step[valued_cells];
+  double value[valued_cells] = {}, moved[valued_cells] = {};
   for (int64_t first = 0; first < cells.n; first += valued_cells) {
     const int m = int(cells.n - first < valued_cells ? cells.n - first : valued_cells);
+    const int whole = round_up(m, width<double>);
     for (int j = 0; j < m; ++j) {
       const int64_t k = first + j;
-      if (k + prefetch_ahead < cells.n) prefetch_row(other + int64_t(cells.indices[k + prefetch_ahead]) * h.d, h.d);
-      const double plain = dot(cells.own, other + int64_t(cells.indices[k]) * h.d, h.d);
-      z[j] = plain + cells.offset(k), t[j] = cells.target(k), step[j] = eps * std::fabs(z[j]);
-      squares += (t[j] - z[j]) * (t[j] - z[j]);
-      scores += relative(cells, i, k) * plain * plain;
+      if (!plain && k + prefetch_ahead < cells.n)
+        prefetch_row(h.other + int64_t(cells.indices[k + prefetch_ahead]) * h.d, h.d);
+      z[j] = plain ? plain[k] : dot(cells.own, h.other + int64_t(cells.indices[k]) * h.d, h.d);
     }
+    for (int j = 0; j < m; ++j) w[j] = weighed ? cells.weight(first + j) : cells.row_weight * h.weight;
+    for (int j = 0; j < m; ++j) t[j] = h.targets ? h.targets[cells.first + first + j] : h.target;
+    for (int j = 0; j < m; ++j) share[j] = h.w0 > 0 ? relative(cells, i, first + j) : 1;
+    for (int j = m; j < whole; ++j) z[j] = t[j] = w[j] = share[j] = 0;  // what fills the last vector counts nothing
+    for (int j = 0; j < whole; j += width<double>) scores += load(share + j) * load(z + j) * load(z + j);
+    for (int j = 0; h.offsets && j < m; ++j) z[j] += h.offsets[cells.first + first + j];
+    for (int j = 0; j < whole; ++j) step[j] = eps * std::fabs(z[j]);
     loss_values(h.loss, m, z, t, step, value, moved);
-    for (int j = 0; j < m; ++j) {
-      const double w = cells.weight(first + j);
-      data += w * value[j], shaken += w * moved[j];
+    for (int j = 0; j < whole; j += width<double>) {
+      const V miss = load(t + j) - load(z + j), by = load(w + j);
+      squares += miss * miss, data += by * load(value + j), shaken += by * load(moved + j);
     }
   }
-  sums.data += data, sums.squares += squares, sums.scores += scores, sums.shaken += shaken;
+  sums.data += horizontal_sum<double>(data), sums.squares += horizontal_sum<double>(squares);
+  sums.scores += horizontal_sum<double>(scores), sums.shaken += horizontal_sum<double>(shaken);
 }
 
 // Puts ws.b into the row, or reports the row as failed and leaves it as it was.
@@ -128,7 +137,7 @@ bool solve_squared(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Works
 // A row by the finish that its loss has. Left in ws.value: its value.
 template <class T>
 bool solve_once(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, Workspace<T>& ws, Sums& sums) {
-  if (h.loss.kind == LossKind::squared && !h.nonnegative) return solve_squared(h, i, cells, ws, sums);
+  if (h.is_quadratic()) return solve_squared(h, i, cells, ws, sums);
   if (h.loss.kind == LossKind::plq || h.loss.kind == LossKind::squared) return solve_plq(h, i, cells, ws, sums);
   return solve_smooth(h, i, cells, ws, sums);
 }
@@ -139,13 +148,16 @@ void solve_row(const HalfStep<T>& h, int64_t i, bool evaluate, Workspace<T>& ws,
   std::memcpy(ws.b, h.own + i * h.d + h.free_start, sizeof(T) * h.free());
   Sums mine;
   const bool solved = solve_once(h, i, cells, ws, mine);
-  if (sizeof(T) < sizeof(double) && solved && (mine.stalled >= 0 || is_coarse(h, i, cells, ws)))
+  if (sizeof(T) < sizeof(double) && solved && (mine.stalled >= 0 || is_coarse(h, ws)))
     solve_wide(h, i, cells, ws, mine, [](const auto& h, const auto& cells, auto& ws, Sums& sums) {
       return solve_once(h, 0, cells, ws, sums);
     });
   sums.add(mine);
   put_row(h, i, solved, ws, sums);
-  if (evaluate) evaluate_cells(h, i, h.indptr[i], h.indptr[i + 1], sums);
+  if (!evaluate) return;
+  const bool turned = !h.is_quadratic();  // its cells still lie side by side
+  if (turned) Turned<T>(cells, ws).scores(cells.own, 0, h.d, ws.z);
+  evaluate_cells(h, i, h.indptr[i], h.indptr[i + 1], sums, turned ? ws.z : nullptr);
 }
 
 // A chunk of a long row: its quadratic, without the terms that do not come from cells.

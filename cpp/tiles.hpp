@@ -104,6 +104,27 @@ inline void product(Put put, int rows, int columns, int K, const T* a, ptrdiff_t
       tiles<T, 1>(rows, put, K, a, a_row, a_k, b + j, ldb, c + j, ldc, nothing);
 }
 
+// out[k][r] = by(k) * row(r)[k] for `width` rows of K values, `height` of them at a time.
+template <class T, int height, class RowAt, class By>
+inline void pack_group(int K, RowAt row, By by, T* out, int ld) {
+  if (K < height) {
+    if constexpr (height > 4) return pack_group<T, height / 2>(K, row, by, out, ld);
+    for (int k = 0; k < K; ++k)
+      for (int r = 0; r < width<T>; ++r) out[ptrdiff_t(k) * ld + r] = by(k)[r] * row(r)[k];
+    return;
+  }
+  for (int from = 0; from < K; from += height) {
+    const int k = from + height <= K ? from : K - height;  // the last vectors overlap their neighbours
+    Vec<T> v[height];
+#pragma GCC unroll 16
+    for (int i = 0; i < height; ++i)
+      v[i] = side_by_side<T, height, width<T>>(row, i, k, std::make_index_sequence<size_t(width<T>)>());
+    transpose<T, height>(v);
+#pragma GCC unroll 16
+    for (int i = 0; i < height; ++i) store(out + ptrdiff_t(k + i) * ld, v[i] * by(k + i));
+  }
+}
+
 // out[k][c] = by_k[k] * scale(c) * row(c)[k] for n rows; columns up to a multiple of the width are zeroed. A null by_k
 // is 1.
 template <class T, class RowAt, class ScaleAt>
@@ -117,17 +138,8 @@ inline void pack_transposed(int n, int K, RowAt row, ScaleAt scale, const T* by_
       by[r] = c + r < n ? scale(c + r) : T(0);
     }
     const Vec<T> factor = load(by);
-    for (int from = 0; from < K && w <= K; from += w) {
-      const int k = from + w <= K ? from : K - w;  // the last vectors overlap their neighbours
-      Vec<T> v[w];
-#pragma GCC unroll 16
-      for (int r = 0; r < w; ++r) v[r] = load(source[r] + k);
-      transpose<T>(v);
-#pragma GCC unroll 16
-      for (int r = 0; r < w; ++r) store(out + ptrdiff_t(k + r) * ld + c, v[r] * (by_k ? by_k[k + r] * factor : factor));
-    }
-    for (int k = 0; k < K && K < w; ++k)
-      for (int r = 0; r < w; ++r) out[ptrdiff_t(k) * ld + c + r] = (by_k ? by_k[k] : T(1)) * by[r] * source[r][k];
+    pack_group<T, w>(
+        K, [&](int r) { return source[r]; }, [&](int k) { return by_k ? by_k[k] * factor : factor; }, out + c, ld);
   }
 }
 

@@ -1,6 +1,6 @@
 // The cells of one row, column by column within groups of `width` cells: scores and pulls need no horizontal sums.
 //
-//   z_k = s_k x_k'v          v = sum_k pull_k s_k x_k,          s_k = 1, or the margin's target
+//   z_k = x_k'v          v = sum_k pull_k x_k,          x_k any range of columns of the other side's row
 //
 // The last group is filled with cells at zero. A row that does not fit is walked by its indices from there on.
 #pragma once
@@ -11,34 +11,33 @@ namespace halfstep::HALFSTEP_ISA {
 template <class T>
 class Turned {
  public:
-  Turned(const Cells<T>& cells, const T* sign, int f, Workspace<T>& ws)
+  Turned(const Cells<T>& cells, Workspace<T>& ws)
       : cells(cells),
-        sign(sign),
-        f(f),
+        d(cells.h.d),
         n(cells.n),
         whole(round_up(cells.n)),
         inside(whole < ws.turned_cells ? whole : ws.turned_cells),
         x(ws.turned) {}
 
-  // Reads the x of all cells, once their signs are known.
+  // Reads all columns of all cells.
   void turn() {
     for (int64_t k = 0; k < inside; k += w) {
       const int m = int(n - k < w ? n - k : w);
-      for (int64_t next = k + w; next < k + 2 * w && next < n; ++next) prefetch_row(cells.row(next), f);
+      for (int64_t next = k + w; next < k + 2 * w && next < n; ++next) prefetch_row(row(next), d);
       pack_transposed<T>(
-          m, f, [&](int r) { return cells.row(k + r); }, [&](int r) { return sign[k + r]; },
-          static_cast<const T*>(nullptr), x + k * f, w);
+          m, d, [&](int r) { return row(k + r); }, [](int) { return T(1); }, static_cast<const T*>(nullptr), x + k * d,
+          w);
     }
   }
 
   // What arrays of cells are filled up to.
   static int64_t round_up(int64_t n) { return (n + w - 1) / w * w; }
 
-  // z of every cell.
-  void scores(const T* v, T* z) const {
+  // z of every cell, over f columns from the first one on.
+  void scores(const T* v, int first, int f, T* z) const {
     int64_t k = 0;
     for (; k < inside; k += w) {
-      const T* at = x + k * f;
+      const T* at = x + k * d + first * w;
       Vec<T> even = {}, odd = {};
       int c = 0;
       for (; c + 2 <= f; c += 2) even += v[c] * load(at + c * w), odd += v[c + 1] * load(at + (c + 1) * w);
@@ -46,37 +45,46 @@ class Turned {
       store(z + k, even + odd);
     }
     for (; k < n; ++k) {
-      if (k + prefetch_ahead < n) prefetch_row(cells.row(k + prefetch_ahead), f);
-      z[k] = sign[k] * dot(cells.row(k), v, f);
+      if (k + prefetch_ahead < n) prefetch_row(row(k + prefetch_ahead) + first, f);
+      z[k] = dot(row(k) + first, v, f);
     }
     for (; k < whole; ++k) z[k] = 0;
   }
 
-  // v of these pulls. `blocked` columns at a time, whose sums stay in registers.
-  void pulled(const T* pull, T* v) const {
-    constexpr int blocked = 8;
+  // v of these pulls, which is zero behind f up to a whole block. `blocked` columns at a time, whose sums stay in
+  // registers.
+  void pulled(const T* pull, int first, int f, T* v) const {
+    constexpr int blocked = 8, summed = w < blocked ? w : blocked;
     for (int c = 0; c < f; c += blocked) {
       const int m = f - c < blocked ? f - c : blocked;
       Vec<T> sum[blocked] = {};
       for (int64_t k = 0; k < inside; k += w) {
         const Vec<T> by = load(pull + k);
-        const T* at = x + k * f + c * w;
+        const T* at = x + k * d + (first + c) * w;
 #pragma GCC unroll 8
         for (int j = 0; j < blocked; ++j) sum[j] += by * load(at + (j < m ? j : 0) * w);
       }
-      for (int j = 0; j < m; ++j) v[c + j] = horizontal_sum<T>(sum[j]);
+      for (int j = m; j < blocked; ++j) sum[j] = Vec<T>{};
+      for (int j = 0; j < blocked; j += summed) {
+        const Vec<T> together = sum_each<T, summed>(*reinterpret_cast<Vec<T>(*)[summed]>(sum + j));
+        if constexpr (summed == w)
+          store(v + c + j, together);
+        else
+          HalfVec<T>::store(v + c + j, __builtin_shufflevector(together, together, 0, 1, 2, 3, 4, 5, 6, 7));
+      }
     }
     for (int64_t k = inside; k < n; ++k)
-      if (pull[k] != 0) axpy(pull[k] * sign[k], cells.row(k), v, f);
+      if (pull[k] != 0) axpy(pull[k], row(k) + first, v, f);
   }
 
  private:
   static constexpr int w = width<T>;
   const Cells<T>& cells;
-  const T* sign;
-  const int f;
+  const int d;
   const int64_t n, whole, inside;
   T* const x;
+
+  const T* row(int64_t k) const { return cells.h.other + int64_t(cells.indices[k]) * d; }
 };
 
 }  // namespace halfstep::HALFSTEP_ISA

@@ -13,26 +13,10 @@ namespace halfstep::HALFSTEP_ISA {
 // the size of the rounding, where the value is a sum of squares by little more than its square.
 constexpr double coarse_share = 1e-2, coarse_squares = 1e-4;
 
-// The value of a row at zero, without the terms of a background.
-template <class T>
-double value_at_zero(const HalfStep<T>& h, int64_t i, const Cells<T>& cells) {
-  const T* mu = h.prior(i);
-  const bool pins = cells.has_pinned();
-  double zero = 0;
-  for (int c = 0; mu && c < h.free(); ++c) zero += double(h.penalty(i)) / 2 * mu[c] * mu[c];
-  for (int64_t k = 0; k < cells.n; ++k) {
-    const double z = double(cells.offset(k)) + (pins ? cells.pinned(k) : T(0));
-    zero += std::fabs(cells.weight(k) / 2.0 * loss_value(h.loss, z, cells.target(k)));
-  }
-  return zero;
-}
-
 // Whether the row that was solved last needs wider numbers.
 template <class T>
-bool is_coarse(const HalfStep<T>& h, int64_t i, const Cells<T>& cells, const Workspace<T>& ws) {
-  if (!std::isfinite(ws.value)) return false;
-  if (h.loss.kind == LossKind::squared && !h.nonnegative) return std::fabs(ws.value) < coarse_squares * ws.zero;
-  return std::fabs(ws.value) < coarse_share * value_at_zero(h, i, cells);
+bool is_coarse(const HalfStep<T>& h, const Workspace<T>& ws) {
+  return std::isfinite(ws.value) && std::fabs(ws.value) < (h.is_quadratic() ? coarse_squares : coarse_share) * ws.zero;
 }
 
 // One row as a half-step of its own, in float64, with cells 0 .. n - 1.
