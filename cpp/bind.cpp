@@ -191,12 +191,16 @@ void bind_regression(nb::module_& m) {
   m.def(
       "regress",
       [](In<int64_t> indptr, In<int32_t> indices, In<T> values, In<T> rows, In<T> lam, In<T> diagonal, double eta,
-         Array<T> weights, Array<T> fitted, double tolerance, int max_steps, int n_threads) {
+         Array<T> weights, Array<T> fitted, Array<T> step, Array<T> moved, double tolerance, int max_steps,
+         int n_threads) {
         Regression<T> g;
         g.f = columns_of(rows, "rows must be two-dimensional");
         expect(columns_of(weights, "weights must be two-dimensional") == g.f &&
                    columns_of(fitted, "fitted must be two-dimensional") == g.f && fitted.shape(0) == rows.shape(0),
                "weights must have the columns of rows, fitted its shape");
+        expect(step.shape(0) == weights.shape(0) && step.shape(1) == weights.shape(1) &&
+                   moved.shape(0) == fitted.shape(0) && moved.shape(1) == fitted.shape(1),
+               "step must have the shape of weights, moved that of fitted");
         g.n = int64_t(rows.shape(0)), g.p = int64_t(weights.shape(0));
         const auto F =
             compressed(indptr, indices, &values, g.p, "features are no CSR matrix with a row for each weight");
@@ -204,7 +208,7 @@ void bind_regression(nb::module_& m) {
                "features, rows and lam must be of as many rows, diagonal and weights of as many columns");
         g.indptr = F.indptr, g.indices = F.indices, g.values = F.values, g.rows = rows.data(), g.lam = lam.data();
         g.diagonal = diagonal.data(), g.weights = weights.data(), g.fitted = fitted.data(), g.eta = T(eta);
-        g.tolerance = tolerance, g.max_steps = max_steps;
+        g.step = step.data(), g.moved = moved.data(), g.tolerance = tolerance, g.max_steps = max_steps;
         const int64_t strips = (g.f + strip_columns - 1) / strip_columns;
         std::vector<int> steps(strips);
         {
@@ -216,10 +220,11 @@ void bind_regression(nb::module_& m) {
       },
       "indptr"_a.noconvert(), "indices"_a.noconvert(), "values"_a.noconvert(), "rows"_a.noconvert(),
       "lam"_a.noconvert(), "diagonal"_a.noconvert(), "eta"_a, "weights"_a.noconvert(), "fitted"_a.noconvert(),
-      "tolerance"_a, "max_steps"_a, "n_threads"_a,
+      "step"_a.noconvert(), "moved"_a.noconvert(), "tolerance"_a, "max_steps"_a, "n_threads"_a,
       "Weights W, in place, that lower sum_i lam_i |rows_i - W'f_i|^2 + eta |W|^2, by conjugate gradients.\n\n"
-      "diagonal : of F'DF + eta I. fitted : F W, kept up to date. A step that gains no more than `tolerance` of\n"
-      "sum lam |rows|^2 is the last. Returns the largest number of steps that a strip of columns took.");
+      "diagonal : of F'DF + eta I. fitted : F W, kept up to date. step, moved : what moved them last, zeros at first;\n"
+      "a step is the best along the gradient and that. One that gains no more than `tolerance` of sum lam |rows|^2 is\n"
+      "the last. Returns the largest number of steps that a strip of columns took.");
 }
 
 using CellValues = std::variant<In<float>, In<double>>;

@@ -66,6 +66,7 @@ struct Regression {
   const T *values = nullptr, *rows = nullptr, *lam = nullptr;  // cells; n x f; n
   const T* diagonal = nullptr;                                 // p: of F'DF + eta I
   T *weights = nullptr, *fitted = nullptr;                     // W p x f and F W n x f: start in, solution out
+  T *step = nullptr, *moved = nullptr;                         // what moved them last, likewise
   T eta = 0;
   double tolerance = 0;  // the last step is the one that gains less than this share of sum lam |b|^2
   int max_steps = 0;

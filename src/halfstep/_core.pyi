@@ -439,6 +439,8 @@ def regress(
     eta: float,
     weights: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu")],
     fitted: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu")],
+    step: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu")],
+    moved: Annotated[NDArray[numpy.float32], dict(order="C", device="cpu")],
     tolerance: float,
     max_steps: int,
     n_threads: int,
@@ -454,6 +456,8 @@ def regress(
     eta: float,
     weights: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")],
     fitted: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")],
+    step: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")],
+    moved: Annotated[NDArray[numpy.float64], dict(order="C", device="cpu")],
     tolerance: float,
     max_steps: int,
     n_threads: int,
@@ -461,8 +465,9 @@ def regress(
     """
     Weights W, in place, that lower sum_i lam_i |rows_i - W'f_i|^2 + eta |W|^2, by conjugate gradients.
 
-    diagonal : of F'DF + eta I. fitted : F W, kept up to date. A step that gains no more than `tolerance` of
-    sum lam |rows|^2 is the last. Returns the largest number of steps that a strip of columns took.
+    diagonal : of F'DF + eta I. fitted : F W, kept up to date. step, moved : what moved them last, zeros at first;
+    a step is the best along the gradient and that. One that gains no more than `tolerance` of sum lam |rows|^2 is
+    the last. Returns the largest number of steps that a strip of columns took.
     """
 
 def group_cells(

@@ -73,6 +73,35 @@ def test_every_step_of_conjugate_gradients_lowers_the_objective_from_any_start(m
     assert np.all(np.diff(values) < 0)
 
 
+def test_single_steps_that_know_the_last_one_are_conjugate_gradients(monkeypatch, many_steps):
+    """One step a sweep gets as far as the same number of steps at once, and further than steps that know nothing."""
+    monkeypatch.setattr(regression, "STEPS", 1)
+    rng, F = np.random.default_rng(2), features(50, 80)
+    lam, B = rng.uniform(0.2, 3, 50), rng.normal(size=(50, 3))
+    start = Regression(F, ETA, lam)
+    at_once, known, unknown = start.learned(B, 1, steps=40), start, start
+    for _ in range(40):
+        known = known.learned(B, 1)
+        unknown = replace(unknown.learned(B, 1), step=None, moved=None)
+    best = dense_weights(F, lam, ETA, B)
+    np.testing.assert_allclose(known.weights, at_once.weights, atol=1e-9)
+    assert np.linalg.norm(known.weights - best) < np.linalg.norm(unknown.weights - best) / 10
+
+
+def test_a_system_held_otherwise_is_solved_as_if_it_were_new(many_steps):
+    rng, F = np.random.default_rng(2), features(50, 80)
+    lam, B = rng.uniform(0.2, 3, 50), rng.normal(size=(50, 3))
+    found = Regression(F, ETA, lam).learned(B, 1).held(4 * ETA).learned(B, 1)
+    np.testing.assert_allclose(found.weights, dense_weights(F, lam, 4 * ETA, B), atol=1e-7)
+
+
+def test_a_system_held_otherwise_is_factored_again():
+    rng, F = np.random.default_rng(2), features(50, 20)
+    lam, B = rng.uniform(0.2, 3, 50), rng.normal(size=(50, 3))
+    found = Regression(F, ETA, lam).learned(B, 1).held(4 * ETA).learned(B, 1)
+    np.testing.assert_allclose(found.weights, dense_weights(F, lam, 4 * ETA, B), atol=1e-10)
+
+
 def test_weights_go_on_where_they_were_after_both_sides_were_turned(many_steps):
     rng, F = np.random.default_rng(3), features(20, 30)
     B, turn = rng.normal(size=(20, 6)), np.linalg.qr(rng.normal(size=(6, 6)))[0]
@@ -123,6 +152,18 @@ def dense_objective(at) -> float:
         value += np.sum(side.penalty[:, None] * ((rows - mean) ** 2 + rows**2)) / 2
         value += 0 if held is None or held.weights is None else held.eta * np.sum(held.weights**2)
     return float(value)
+
+
+def test_what_a_side_costs_is_that_of_its_present_rows_and_weights():
+    """It is kept from when the side was solved; turns leave it, new weights do not."""
+    at = session(0.1, "exact")
+    alternate(at, order=(1, 0), max_iter=2, tol=0)
+    fresh = [side.cost(rows) for side, rows in zip(at.problem.sides, at.factors, strict=True)]
+    np.testing.assert_allclose([at.penalty(0), at.penalty(1)], fresh, rtol=1e-10)
+    before = at.penalty(0)
+    at.learn(0)
+    assert at.penalty(0) < before
+    assert at.penalty(0) == pytest.approx(at.problem.sides[0].cost(at.factors[0]), rel=1e-12)
 
 
 @pytest.mark.parametrize("solver", ["auto", "exact", "cholesky", "dual", "cg", "subspace"])

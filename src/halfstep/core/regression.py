@@ -32,9 +32,9 @@ Array = NDArray[Any]
 ALWAYS, FACTORED, WORTH = 512, 4096, 8
 """Of min(n, p): up to where the system is factored, and up to where it may be, if WORTH stored features pay for it."""
 HALF = 0.5
-LEARNED = ("solved", "fitted", "turn")
+LEARNED = ("solved", "fitted", "turn", "step", "moved")
 """What changes of a regression from sweep to sweep."""
-STEPS, TOLERANCE = 2, 1e-4
+STEPS, TOLERANCE = 1, 1e-4
 """Of conjugate gradients in one sweep: at most so many, and the last gains no more than this share of sum lam |b|^2."""
 
 
@@ -53,6 +53,9 @@ class Regression:
     solved: Array | None = None
     fitted: Array | None = None
     turn: Array | None = None
+    step: Array | None = None
+    moved: Array | None = None
+    """What conjugate gradients did last to `solved` and `fitted`, from where they go on."""
     share: float = HALF
     """Of the penalty of rows, that about F W; the rest is about zero."""
 
@@ -61,7 +64,7 @@ class Regression:
         """Of rows with these penalties."""
         return cls(matrix, eta, share * penalty, share=share)
 
-    @property
+    @cached_property
     @one_blas_thread
     def weights(self) -> Array | None:
         """W, (p, f)."""
@@ -73,14 +76,20 @@ class Regression:
         """Where rows are held by their whole penalty, F W / 2 (or another share of it), (n, f)."""
         if self.fitted is None:
             return None
-        half = self.share * self.fitted
-        return np.asarray(half if self.turn is None else half @ self.turn, self.fitted.dtype)
+        found = self.share * self.fitted if self.turn is None else self.fitted @ (self.share * self.turn)
+        return np.asarray(found, self.fitted.dtype)
 
     def learned(self, rows: Array, n_threads: int, steps: int | None = None) -> Regression:
         """The same with the best weights for these rows (n, f). steps : of conjugate gradients, at most."""
         small = min(self.matrix.shape)
         factored = small <= ALWAYS or (small <= FACTORED and small**2 <= WORTH * self.matrix.nnz)
         return self._factored(rows) if factored else self._descended(rows, n_threads, STEPS if steps is None else steps)
+
+    def held(self, eta: float) -> Regression:
+        """The same with weights held by another eta, from where they were."""
+        after = replace(self, eta=eta)
+        vars(after).update({name: vars(self)[name] for name in ("_parts",) if name in vars(self)})
+        return after
 
     @one_blas_thread
     def turned(self, basis: Array) -> Regression:
@@ -129,24 +138,36 @@ class Regression:
 
     @cached_property
     def _parts(self) -> tuple[Array, Array, Array, Array]:
-        """indptr, indices and values of F as the core takes them, and the diagonal of the system."""
+        """indptr, indices and values of F as the core takes them, and the diagonal of F'DF."""
         F = self.matrix
-        diagonal = np.asarray(F.multiply(F).T @ self.lam) + self.eta
-        return F.indptr.astype(np.int64), F.indices.astype(np.int32), F.data, diagonal
+        squares = np.bincount(F.indices, np.repeat(self.lam, np.diff(F.indptr)) * F.data**2, F.shape[1])
+        return F.indptr.astype(np.int64), F.indices.astype(np.int32), F.data, squares
 
     @one_blas_thread
     def _descended(self, rows: Array, n_threads: int, steps: int) -> Regression:
         """Weights go on from where they were, in the basis they were in: rows are fewer to be turned back."""
-        indptr, indices, values, diagonal = self._parts
+        indptr, indices, values, squares = self._parts
         dtype, (n, p), f = rows.dtype, self.matrix.shape, rows.shape[1]
         if self.turn is not None:
             rows = rows @ self.turn.T
-        weights, fitted = (
+        weights, fitted, step, moved = (
             np.zeros((size, f), dtype) if old is None else old.astype(dtype)
-            for size, old in ((p, self.solved), (n, self.fitted))
+            for size, old in ((p, self.solved), (n, self.fitted), (p, self.step), (n, self.moved))
         )
-        values, rows, lam, diagonal = (np.ascontiguousarray(x, dtype) for x in (values, rows, self.lam, diagonal))
-        _core.regress(
-            indptr, indices, values, rows, lam, diagonal, self.eta, weights, fitted, TOLERANCE, steps, n_threads
-        )
-        return self._with(solved=weights, fitted=fitted)
+        given = (values, rows, self.lam, squares + self.eta)
+        values, rows, lam, diagonal = (np.ascontiguousarray(each, dtype) for each in given)
+        going = (weights, fitted, step, moved)
+        _core.regress(indptr, indices, values, rows, lam, diagonal, self.eta, *going, TOLERANCE, steps, n_threads)
+        return self._with(solved=weights, fitted=fitted, step=step, moved=moved)
+
+
+def best_step(gain: Floats, last: Floats, one: Floats, cross: Floats, other: Floats) -> tuple[Floats, Floats]:
+    """How far to go along the gradient and along the last step, column by column; as cpp/regression.hpp says it.
+
+    gain, last : products of the residual with both directions. one, cross, other : theirs under the system.
+    """
+    apart = one * other - cross**2
+    both = apart > 1e-6 * one * other
+    safe, alone = np.where(both, apart, 1.0), np.where(one > 0, one, 1.0)
+    by = np.where(both, (gain * other - last * cross) / safe, np.where(one > 0, gain / alone, 0.0))
+    return by, np.where(both, (last * one - gain * cross) / safe, 0.0)

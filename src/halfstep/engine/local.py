@@ -52,6 +52,8 @@ class LocalSession:
         self.solver = solver
         self.n_threads = n_threads
         self._grams: list[NDArray[np.float64] | None] = [None, None]
+        self._costs: list[float | None] = [None, None]
+        """Of sides with features, since they were solved: no turn changes it, and to see it means would be turned."""
         self._duals: list[NDArray[Any] | None] = [None, None]
         self.stalled = [-1, -1]
         self.dtype = factors[0].dtype
@@ -89,7 +91,7 @@ class LocalSession:
         self.solver = self.solver.fully()
         self.problem = replace(self.problem, observations=self.problem.observations.astype(np.float64))
         self.factors = [rows.astype(np.float64) for rows in self.factors]
-        self._grams, self._duals = [None, None], [None, None]
+        self._grams, self._duals, self._costs = [None, None], [None, None], [None, None]
         self._ended = [None if rows is None else rows.astype(np.float64) for rows in self._ended]
 
     def leap(self, side: int) -> bool:
@@ -109,13 +111,13 @@ class LocalSession:
                 np.subtract(now, before, out=before)
                 before *= before.dtype.type(share)
                 before += now
-                self._ended[k], self.factors[k], self._grams[k] = now, before, None
+                self._ended[k], self.factors[k], self._grams[k], self._costs[k] = now, before, None, None
         return True
 
     def retreat(self) -> None:
         for k, rows in enumerate(self._ended):
             if rows is not None:
-                self.factors[k], self._grams[k] = rows.copy(), None
+                self.factors[k], self._grams[k], self._costs[k] = rows.copy(), None, None
         self._momentum.restart()
 
     def finish(self) -> None:
@@ -126,7 +128,7 @@ class LocalSession:
         if self.factors[0].dtype == self.dtype:
             return None
         self.factors = [rows.astype(np.float64) for rows in self.kept()]
-        self._grams = [None, None]
+        self._grams, self._costs = [None, None], [None, None]
         return self.evaluate()
 
     def gram(self, side: int) -> NDArray[np.float64]:
@@ -159,6 +161,8 @@ class LocalSession:
         if sums["failed"] >= 0 and self.epsilon:
             self._in_float64()
             return self.half_step(side, evaluate)
+        held = self.problem.sides[side]
+        self._costs[side] = None if held.features is None else held.cost(own)
         return refuse_failed(side, sums)
 
     def _solver(self) -> Solver:
@@ -171,7 +175,7 @@ class LocalSession:
 
     def learn(self, side: int) -> None:
         """The best weights of features for the rows of a side; rows at zero are none yet."""
-        self.problem = self.problem.learned(side, self.factors[side], self.n_threads)
+        self.problem, self._costs[side] = self.problem.learned(side, self.factors[side], self.n_threads), None
 
     def _solve_common(self) -> None:
         """What all cells share, exactly, for the present rows: the parameters of the loss, else the best constant."""
@@ -200,7 +204,8 @@ class LocalSession:
         return evaluate_cells(self.problem, self.factors[0], self.factors[1], self.n_threads)
 
     def penalty(self, side: int) -> float:
-        return self.problem.sides[side].cost(self.factors[side], self._grams[side])
+        known = self._costs[side]
+        return self.problem.sides[side].cost(self.factors[side], self._grams[side]) if known is None else known
 
     def overlap(self) -> float:
         """<U'AU, V'CV>: the sum of a_i c_j z^2 over all cells, observed or not."""
@@ -219,7 +224,7 @@ class LocalSession:
         """Take back what `state` gave."""
         if state["rows0"].dtype != self.factors[0].dtype:  # half-steps had gone on in float64
             self._in_float64()
-        self.factors = [np.array(state[f"rows{side}"]) for side in (0, 1)]
+        self.factors, self._costs = [np.array(state[f"rows{side}"]) for side in (0, 1)], [None, None]
         self._grams, self._duals, self._ended = (
             [_copied(state.get(f"{name}{side}")) for side in (0, 1)] for name in ("gram", "duals", "ended")
         )

@@ -8,7 +8,6 @@ of rows is a ratio of noise to signal, which some of the rows tell as well as al
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,11 +33,11 @@ OF_RATINGS = 0.01
 """Strength for each row of a side, of ratings: features speak of biases first. docs/features.md has figures."""
 SWEEPS = 3
 """Of the model without features, before its rows are looked at."""
-COLUMNS = 64
+COLUMNS = 48
 """Of that model, at most: how much features say of a row shows in few columns as well as in many."""
-WORSE = 2
-"""So many strengths in a row that rank no better than the best one end the search."""
-_LEARN, _JUDGE, _LEAST, _DEPTH, _STEPS = 20_000, 2000, 20, 20, 4
+FIRST = (1, 3)
+"""Of GRID, looked at first; then what is beside the best."""
+_LEARN, _JUDGE, _ASK, _LEAST, _DEPTH, _STEPS = 20_000, 2000, 1000, 20, 20, 3
 
 
 def both_strengths(given: Any) -> tuple[float, float]:
@@ -69,7 +68,8 @@ def learned_strengths(
 def best_strength(
     side: Side, own: Array, other: Array, cells: sp.csr_array, features: Features, for_own: bool, n_threads: int
 ) -> float:
-    """The strength of GRID under which rows of a side, left out and put where their features say, rank best.
+    """The strength of GRID under which rows of a side, left out and put where their features say, rank best: better
+    than under those beside it.
 
     own, other : rows of both sides. cells : of the rows of this side. for_own : whether the other side is ranked for
     these rows, or they for the other side. Of equally good strengths the largest.
@@ -80,25 +80,28 @@ def best_strength(
     if n_judged < _LEAST:
         return FALLBACK
     judged, learned = np.sort(order[:n_judged]), np.sort(order[n_judged : n_judged + _LEARN])
-    F, part, relevant = with_constant(features.matrix), side.take(learned), sp.csr_array(cells[judged])
-    who = np.flatnonzero(np.diff(sp.csc_array(relevant).indptr))
-    who = np.sort(chance.permutation(who)[:_JUDGE])
-    known, values, best = None, [], 0
-    for strength in GRID:
-        held = part.expecting(sp.csr_array(F[learned]), strength).features
-        assert held is not None
-        if known is not None:  # a weaker hold begins where the stronger one ended
-            held = replace(held, solved=known.solved, fitted=known.fitted)
-        known = held.learned(own[learned], n_threads, _STEPS)
-        rows = np.ascontiguousarray(F[judged] @ known.solved, own.dtype)
-        values.append(
-            _worth(rows, other, relevant, n_threads)
-            if for_own
-            else _worth(other[who], rows, sp.csr_array(relevant[:, who].T), n_threads)
-        )
-        best = int(np.argmax(np.round(values, 4)))
-        if len(values) - 1 - best >= WORSE:
-            break
+    F, relevant = with_constant(features.matrix), sp.csr_array(cells[judged])
+    told = F[judged].astype(own.dtype)
+    if for_own:
+        chosen = np.sort(chance.permutation(n_judged)[:_ASK])
+        told, relevant = told[chosen], relevant[chosen]
+    else:
+        who = np.flatnonzero(np.bincount(relevant.indices, minlength=len(other)))
+        who = np.sort(chance.permutation(who)[:_ASK])
+        other, relevant = other[who], sp.csr_array(relevant[:, who].T)
+    held = side.take(learned).expecting(sp.csr_array(F[learned]), 1.0).features
+    assert held is not None
+    unit, seen = held.eta, np.ascontiguousarray(own[learned])
+    values: dict[int, float] = {}
+    waiting, best = list(FIRST), 0
+    while waiting:
+        place = waiting.pop(0)
+        held = held.held(GRID[place] * unit).learned(seen, n_threads, _STEPS)  # from where another strength ended
+        rows = np.ascontiguousarray(told @ held.solved)
+        values[place] = _worth(*((rows, other) if for_own else (other, rows)), relevant, n_threads)
+        best = max(sorted(values), key=lambda at: round(values[at], 4))
+        beside = [at for at in (best + 1, best - 1) if 0 <= at < len(GRID) and at not in values]
+        waiting = waiting or beside[:1]
     return GRID[best]
 
 

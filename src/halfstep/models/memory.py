@@ -141,11 +141,12 @@ def estimate_memory(
 
 
 def _features(side: str, n: int, p: int, nnz: int, rank: int, itemsize: int, workers: int) -> dict[str, int]:
-    """What features of a side need: as given and with a constant, weights and means old and new, scratch of strips."""
-    strips = min(workers, -(-rank // STRIP)) * (4 * p + 2 * n) * STRIP
+    """What features of a side need: as given and with a constant; weights and what they say of rows, old and new, each
+    with what moved it last, and means; scratch of strips."""
+    strips = min(workers, -(-rank // STRIP)) * (p + n) * STRIP
     return {
         f"features of {side}": 2 * ((nnz + n) * (8 + 4) + 8 * n) + nnz * (itemsize + 4) + 16 * p,
-        f"weights of features of {side}": (2 * p + 3 * n) * rank * itemsize + strips * itemsize,
+        f"weights of features of {side}": (4 * p + 5 * n) * rank * itemsize + strips * itemsize,
     }
 
 

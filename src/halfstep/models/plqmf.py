@@ -221,7 +221,7 @@ class PLQMF(RatingModel):
         scale = float(self.init_scale) * penalty.spread**0.5
         starting = partial(RatingStart, columns, scale, constant)
         bounded, dtype = bool(self.nonnegative), np.dtype(self.dtype)
-        mark = digests(features)
+        mark = {} if file is None else digests(features)
         usual = tuple(OF_RATINGS * n for n in given.cells.shape)
         strengths = both_strengths(usual if self.feature_reg is None else self.feature_reg)
         problem = expecting(problem, features, strengths, 1.0)

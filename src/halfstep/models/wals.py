@@ -214,7 +214,7 @@ class WALS(ImplicitModel):
         best: tuple[Outcome, Session] | None = None
         file = self._sweep_file()
         mark = {} if judge is None else {"validation": judge.digest()}
-        mark |= digests(features)
+        mark |= {} if file is None else digests(features)
         for number, (start, order) in enumerate(self._starts(engine, weighed, chosen.rank)):
             session = engine.open(problem, start, self._solver())
             stops: tuple[Callback, ...] = ()

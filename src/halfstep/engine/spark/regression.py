@@ -59,6 +59,7 @@ class FarRegression:
     mark: str
     solved: Array | None = None
     turn: Array | None = None
+    step: Array | None = None
     here: Regression | None = None
 
     @property
@@ -109,7 +110,7 @@ class FarRegression:
         """The same with what was learned before, by the names of LEARNED."""
         if self.here is not None:
             return self._with(here=self.here.restored(state))
-        return self._with(solved=state["solved"], turn=state["turn"])
+        return self._with(solved=state["solved"], turn=state["turn"], step=state["step"])
 
     def collect(self, known: Features, index: Index) -> Features:
         """The features of all rows, on this machine. known : how they are encoded."""
@@ -216,40 +217,42 @@ class FarRegression:
     def _descended(self, rows: Factors, free: slice) -> FarRegression:
         """As `regress` of the core: every column by itself, strips of them stop together."""
         dtype, f = rows.kind[1], free.stop - free.start
-        weights = np.zeros((self.shape[1], f)) if self.solved is None else self.solved.astype(np.float64)
-        sums = self._across(rows, self.turn, free, None if self.solved is None else weights)
-        if not sums.extra.any():
-            return self
-        strips = np.arange(f) // STRIP
-        least = regression.TOLERANCE * np.bincount(strips, sums.extra)[strips]
-        left = sums.values - self.eta * weights
-        along = left / self._diagonal
-        gain, going = np.sum(left * along, axis=0), np.ones(f, bool)
-        for step in range(regression.STEPS):
-            image = self._image(rows, along) + self.eta * along
-            curvature = np.sum(along * image, axis=0)
-            by = np.where(going & (curvature > 0), gain / np.where(curvature > 0, curvature, 1.0), 0.0)
-            weights += by * along
-            going &= np.bincount(strips, by * gain)[strips] > least
-            if step + 1 == regression.STEPS or not going.any():
+        weights, step = (
+            np.zeros((self.shape[1], f)) if old is None else old.astype(np.float64) for old in (self.solved, self.step)
+        )
+        strips, going = np.arange(f) // STRIP, np.ones(f, bool)
+        for _ in range(regression.STEPS):
+            sums = self._across(rows, self.turn, free, weights if weights.any() else None)
+            if not sums.extra.any():
+                return self
+            left = sums.values - self.eta * weights
+            along = left / self._diagonal
+            gain, last = np.sum(left * along, axis=0), np.sum(left * step, axis=0)
+            by, keep = regression.best_step(gain, last, *self._curvatures(along, step))
+            step = np.where(going, by * along + keep * step, step)
+            weights += np.where(going, step, 0.0)
+            going &= np.bincount(strips, by * gain + keep * last)[strips] > (
+                regression.TOLERANCE * np.bincount(strips, sums.extra)[strips]
+            )
+            if not going.any():
                 break
-            left -= by * image
-            scaled = left / self._diagonal
-            after = np.sum(left * scaled, axis=0)
-            along = scaled + np.where(gain > 0, after / np.where(gain > 0, gain, 1.0), 0.0) * along
-            gain = after
-        return self._with(solved=weights.astype(dtype))
+        return self._with(solved=weights.astype(dtype), step=step.astype(dtype))
 
-    def _image(self, rows: Factors, along: Floats) -> Floats:
-        """F'D F s, (p, f)."""
-        shared = Shared(rows.context, along)
+    def _curvatures(self, along: Floats, step: Floats) -> Floats:
+        """d'Ad, d's and s'As of each column of both directions, (3, f), under the system A = F'DF + eta I."""
+        shared = Shared(self.parts.context, np.hstack([along, step]))
 
-        def image(told: FeaturesOfPart, _: Any = None) -> ColumnSums:
+        def products(one: Floats, other: Floats, weights: Any = 1.0) -> Floats:
+            return np.stack([np.sum(weights * a * b, axis=0) for a, b in ((one, one), (one, other), (other, other))])
+
+        def across(told: FeaturesOfPart, _: Any = None) -> ColumnSums:
             assert told.lam is not None
-            across = told.matrix.T @ (told.lam[:, None] * told.times(shared.value))
-            return ColumnSums(told.columns, across, np.zeros(0))
+            both = np.hsplit(told.times(shared.value), 2)
+            sums = products(both[0], both[1], told.lam[:, None])
+            return ColumnSums(told.columns[:0], np.zeros((0, 0)), sums)
 
         try:
-            return self._summed(image, self.parts, along.shape[1], image(self.long)).values
+            found = self._summed(across, self.parts, 0, across(self.long)).extra
         finally:
             shared.destroy()
+        return np.asarray(found + self.eta * products(along, step))
