@@ -224,6 +224,21 @@ def test_wrong_usage_is_code_2(arguments):
     assert run(*arguments).exit_code == 2
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@pytest.mark.parametrize("arguments", [["--help"], ["recommend", "{model}", "--user", "Economist"], ["similar", "-h"]])
+def test_output_that_is_full_is_one_line(model, arguments):
+    with open("/dev/full", "w") as full:
+        command = [*HALFSTEP, *(part.format(model=model) for part in arguments)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert (done.returncode, done.stderr.strip()) == (1, "halfstep: No space left on device")
+
+
+def test_output_that_was_closed_is_nobody_s_loss(model):
+    close = {"preexec_fn": lambda: os.close(1), "stderr": subprocess.PIPE, "text": True, "timeout": 120}
+    done = subprocess.run([*HALFSTEP, "recommend", str(model), "--user", "Economist"], **close)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_pipe_that_is_gone(model):
     process = subprocess.Popen(
         [*HALFSTEP, "recommend", str(model), "--items", "Python", "-n", "300"],

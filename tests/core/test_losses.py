@@ -474,6 +474,13 @@ def test_the_unit_of_scores_is_the_mean_distance_from_the_constant():
     assert losses.Poisson().unit(0.0, np.ones(3), w) == 1.0
 
 
+def test_the_unit_of_log_rates_is_relative_to_the_rate_and_at_most_one():
+    rates, w = losses.Poisson(), np.ones(4)
+    assert rates.unit(math.log(4.0), np.array([3.0, 5.0, 3.0, 5.0]), w) == pytest.approx(0.25)
+    assert rates.unit(0.0, np.array([0.0, 0.0, 0.0, 99.0]), w) == 1.0
+    assert rates.unit(0.0, np.ones(4), w) == 1.0  # all alike: no unit at all
+
+
 def test_skew_is_the_mean_slope_over_the_geometric_one():
     assert losses.Absolute().skew == losses.Squared().skew == losses.Quantile(0.5).skew == 1
     assert losses.Quantile(0.2).skew == pytest.approx(0.5 / 0.4)

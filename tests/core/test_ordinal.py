@@ -146,6 +146,7 @@ def test_grids_are_found_and_nothing_else_is():
     assert grid_of(np.array([1.0, 5, 2, 3, 3])) == (1.0, 1.0, 5.0)
     assert grid_of(np.array([0.5, 4.0, 3.5, 5.0], np.float32).astype(float)) == (0.5, 0.5, 5.0)
     assert grid_of(np.array([0.1, 0.2, 0.7], np.float32).astype(float)) == pytest.approx((0.1, 0.1, 0.7))
+    assert grid_of(np.array([0.25, 1.25, 3.25])) == (1.0, 0.25, 3.25)  # zero need not be on it
     assert grid_of(np.array([1.0, 2, 3.5])) is None
     assert grid_of(np.full(9, 3.0)) is None
     assert grid_of(np.random.default_rng(0).normal(size=50)) is None

@@ -85,3 +85,9 @@ def test_classifiers_stand_beside_their_likes(client):
     assert sorted(found["names"]) == NAMES
     assert np.allclose(np.diag(found["similarity"]), 1)
     assert len(found["weights"]) == 6
+
+
+def test_a_line_of_a_hundred_thousand_names_holds_nobody_up(client):
+    """It took a thread for minutes: every name was looked for among all the others."""
+    wide = send(client, [",".join(map(str, range(100_000))), ",".join(["0.1"] * 100_000)], 422)
+    assert wide["error"] == "body: the table has 100,000 columns; at most 10,000 are read"

@@ -22,6 +22,7 @@ from halfstep.data.datasets._delimited import Delimited
 from halfstep.data.datasets.ratings import Ratings
 
 FIELD = "body"
+MOST_COLUMNS = 10_000
 USUAL = 0.95
 """An instance is novel where it is farther from what was fitted than this share of the fitted ones."""
 
@@ -56,6 +57,8 @@ def read_table(data: bytes) -> dict[str, Coded]:
     first = data[:65536].partition(b"\n")[0]
     try:
         text = Delimited(data, "the table", delimiter=max(",\t;", key=lambda mark: first.count(mark.encode())))
+        if len(text.names) > MOST_COLUMNS:
+            raise ValueError(f"the table has {len(text.names):,} columns; at most {MOST_COLUMNS:,} are read")
         table = text.read(dict.fromkeys(text.names))
     except (ValueError, UnicodeDecodeError) as error:
         raise FieldError(FIELD, str(error)) from error

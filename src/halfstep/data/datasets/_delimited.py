@@ -153,7 +153,8 @@ class Delimited:
 
         engine : "arrow", "python", or None to choose by size and by what is installed.
         """
-        missing = [name for name in wanted if name not in self.names]
+        known = set(self.names)
+        missing = [name for name in wanted if name not in known]
         if missing:
             raise ValueError(
                 f"{self.file} lacks the column{'s' * (len(missing) > 1)} {missing}; it has {self.names}. "
@@ -183,12 +184,17 @@ class Delimited:
         fields = next(csv.reader([line], delimiter=self.delimiter)) if self.quoted else line.split(self.delimiter)
         return [field.strip() for field in fields]
 
+    def _places(self, wanted: Wanted) -> dict[str, int]:
+        """Where the wanted columns are; the first of those that share a name."""
+        first = {name: place for place, name in reversed([*enumerate(self.names)])}
+        return {name: first[name] for name in wanted}
+
     def _decode(self, data: bytes) -> str:
         return data.decode(self.encoding)
 
     def _with_python(self, wanted: Wanted) -> TextColumns:
         data, width = self.data[self.start :], len(self.names)
-        places = {name: self.names.index(name) for name in wanted}
+        places = self._places(wanted)
         if self.quoted and b'"' in data:
             try:
                 lines = io.StringIO(self._decode(data), newline="")
@@ -241,7 +247,7 @@ class Delimited:
             return "skip"
 
         # Columns are named by place: a header may hold the same name twice.
-        places = {name: str(self.names.index(name)) for name in wanted}
+        places = {name: str(place) for name, place in self._places(wanted).items()}
         coded = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
         types = {places[name]: coded if read is None else pyarrow.string() for name, read in wanted.items()}
         try:
