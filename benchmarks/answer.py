@@ -7,7 +7,8 @@
 objective : until the objective is within 0.1% of the converged one, which is the lowest that anybody reached, ours with
     SWEEPS sweeps among them. `large` is 100,000 x 20,000 with 10.4M cells, `small` a tenth of it in every direction.
 ranking : until NDCG@20 is 99% of the converged one, that of LONG sweeps of the exact solver, at the same penalty.
-tune : processor seconds of a search of 30 trials over ESCO, test and all, in fits of the best WALS it found.
+tune : processor seconds of a search of 30 trials over ESCO, test and all, in fits of the best WALS it found, and of
+    `WALS()`; then the same of a search for parameters of WALS alone, without its test.
 
 Everybody minimises the same number, and one function computes it from everybody's factors; that is not timed, nor is
 reading. Seconds are of all threads, so that other work on the machine changes them little; medians of --repeats.
@@ -215,6 +216,16 @@ def ranking_section(chosen: Any) -> None:
             )  # fmt: skip
 
 
+def seconds_of(fit: Callable[[], Any], repeats: int) -> float:
+    """Processor seconds, the median."""
+    spent = []
+    for _ in range(repeats):
+        begun = time.process_time()
+        fit()
+        spent.append(time.process_time() - begun)
+    return float(np.median(spent))
+
+
 def tune_section(chosen: Any) -> None:
     ((_, cells),) = sets(["ESCO"], parts=(1,))
     cells = sp.csr_array(cells.astype(np.float32))
@@ -222,13 +233,17 @@ def tune_section(chosen: Any) -> None:
     found = hs.tune(cells, seconds=1e6, n_trials=30, random_state=0)
     spent = time.process_time() - begun
     winner = clone(found.models.get("WALS", found.model))
-    single = []
-    for _ in range(chosen.repeats):
-        begun = time.process_time()
-        winner.fit(cells)
-        single.append(time.process_time() - begun)
-    one = np.median(single)
-    print(f"{len(found.trials)} trials {spent:.1f} s, one fit of {winner} {one:.2f} s: {spent / one:.1f} fits")
+    one = seconds_of(lambda: winner.fit(cells), chosen.repeats)
+    plain = seconds_of(lambda: hs.WALS(random_state=0).fit(cells), chosen.repeats)
+    print(
+        f"{len(found.trials)} trials {spent:.1f} s: {spent / plain:.1f} fits of WALS() ({plain:.2f} s), "
+        f"{spent / one:.1f} of the best WALS ({one:.2f} s, {winner})\n{found}"
+    )
+    begun = time.process_time()
+    search = hs.tune.tune(cells, n_trials=30, random_state=0)
+    spent = time.process_time() - begun
+    print(f"tune.tune: {len(search.trials)} trials {spent:.1f} s: {spent / plain:.1f} fits of WALS()")
+    print(search.test)
 
 
 SECTIONS = {"objective": objective_section, "ranking": ranking_section, "tune": tune_section}

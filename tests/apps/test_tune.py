@@ -9,6 +9,7 @@ pytest.importorskip("optuna")
 from halfstep.apps.tune import SPACE, tune
 from halfstep.apps.tune.trials import checkpoints
 from halfstep.data.datasets import load_sample_skills
+from halfstep.models.wals import WALS
 
 OPTIONS = {"protocol": "leave_k_out", "protocol_options": {"k": 3}, "n_threads": 1, "max_iter": 4}
 
@@ -29,6 +30,26 @@ def test_best_is_the_best_trial_and_can_be_refitted(data, tuning):
     assert set(tuning.best_params) == {*SPACE, "max_iter"}
     model = tuning.best_model().fit(tuning.weighted(data))
     assert model.rank == tuning.best_params["rank"]
+
+
+def test_a_winner_fitted_from_scratch_is_worth_what_its_trial_was(tuning):
+    objective = tuning.subject.objective
+    again = objective._value(tuning.best_model().fit(objective.split.train))
+    assert again == pytest.approx(tuning.best_value, abs=1e-3)
+
+
+def test_the_first_trial_is_the_untouched_model(data, tuning):
+    first, plain = tuning.trials[0], WALS(random_state=0, max_iter=1).fit(tuning.subject.objective.split.train)
+    assert first["rank"] == min(plain.rank_, 110)  # below the smaller side
+    assert (first["background"], first["reg"]) == pytest.approx((plain.background_, plain.reg_))
+    assert (first["reg_scaling"], first["weights"]) == (1.0, "given")
+
+
+def test_a_trial_ends_where_rankings_get_worse(tuning):
+    ended = [list(trial.intermediate_values.values()) for trial in tuning.study.trials]
+    assert any(len(values) < len(checkpoints(OPTIONS["max_iter"])) for values in ended)
+    for values in ended:
+        assert values[:-1] == sorted(values[:-1])
 
 
 def test_bad_trials_are_given_up_early(tuning):

@@ -7,8 +7,10 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from halfstep.apps.tune.space import SPACE, space_for
-from halfstep.apps.tune.trials import Objective, fingerprint
+from halfstep.apps.tune.recommenders import rule_for
+from halfstep.apps.tune.space import SPACE, space_for, within
+from halfstep.apps.tune.trials import FITTED, Objective, fingerprint
+from halfstep.data.table import read_table
 from halfstep.errors import one_of
 from halfstep.judge import PROTOCOLS, Result, evaluate
 from halfstep.models.wals import WALS
@@ -43,13 +45,13 @@ class WalsSubject:
         protocol = "strong_generalisation" if protocol is None else protocol
         one_of("protocol", protocol, ("strong_generalisation", "leave_k_out"))
         matrix = sp.csr_array(getattr(data, "matrix", data))
-        where = space_for(space, matrix)
+        where = space_for(space, matrix, rule_for(read_table(matrix).cells).rank)
         self.outer = PROTOCOLS[protocol](matrix, **options, random_state=seed)
         inner = PROTOCOLS[protocol](self.outer.train, **options, random_state=seed + 1)
         self.objective = Objective(inner, self.metric, depth, where, max_iter, n_threads, seed, optuna)
-        self.first: list[dict[str, Any]] = []
+        self.first = [within(where, _untouched(self.objective.cells.cells))]
         self.settings: dict[str, Any] = {"n_threads": n_threads, "random_state": seed}
-        self.fingerprint = fingerprint(matrix, self.metric, protocol, dict(options), seed)
+        self.fingerprint = fingerprint(matrix, self.metric, protocol, dict(options), seed, FITTED)
 
     def __call__(self, trial: Any) -> float:
         return self.objective(trial)
@@ -60,11 +62,23 @@ class WalsSubject:
 
     def model(self, params: dict[str, Any]) -> WALS:
         known = dict(params)
-        return WALS(weighting=known.pop("weights"), **known, tol=0.0, **self.settings)
+        return WALS(weighting=known.pop("weights"), **known, **FITTED, **self.settings)
 
     def test(self, params: dict[str, Any]) -> Result:
         models = {"WALS default": WALS(**self.settings), "WALS tuned": self.model(params)}
         return evaluate(models, self.outer, metrics=[self.metric], random_state=self.settings["random_state"])
+
+
+def _untouched(cells: Any) -> dict[str, Any]:
+    """What `WALS()` is in terms of the space."""
+    rule = rule_for(cells)
+    return {
+        "rank": rule.rank,
+        "background": rule.background,
+        "reg": rule.reg,
+        "reg_scaling": rule.reg_scaling,
+        "weights": "given",
+    }
 
 
 def _checked_metric(metric: str) -> int:

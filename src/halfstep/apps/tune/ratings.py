@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from sklearn.base import clone, is_classifier
 
-from halfstep.apps.tune.space import suggest
+from halfstep.apps.tune.space import suggest, within
 from halfstep.core import losses
 from halfstep.data.datasets.ratings import Ratings
 from halfstep.errors import one_of
@@ -122,7 +122,7 @@ class RatingSubject:
         self.inner = [split(self.outer.train, **options, seed=seed + 1 + fold) for fold in range(folds)]
         self.space = self._space(space or {})
         self.names = tuple(self.space)
-        self.first = [self._within(self.recipe.start(self.base, self.outer.train))]
+        self.first = [within(self.space, self.recipe.start(self.base, self.outer.train))]
         choices = (kind, {k: v for k, v in model.get_params(deep=False).items() if k != "callbacks"})
         self.fingerprint = f"{_digest(data)} {choices} {self.metric} {protocol} {dict(options)} {seed}"
 
@@ -136,17 +136,6 @@ class RatingSubject:
         if "likelihood" in space and self.base.likelihood not in space["likelihood"]:
             space["likelihood"] = self.base.likelihood
         return space | dict(changes)
-
-    def _within(self, params: dict[str, Any]) -> dict[str, Any]:
-        """The nearest setting that the space has."""
-
-        def nearest(spec: Any, value: Any) -> Any:
-            if isinstance(spec, tuple):
-                return min(max(value, spec[0]), spec[1])
-            choices = spec if isinstance(spec, list) else [spec]
-            return value if value in choices else choices[0]
-
-        return {name: nearest(spec, params[name]) for name, spec in self.space.items()}
 
     def __call__(self, trial: Any) -> float:
         """Fit and judge on one split after the other; given up where it is worse than the median of earlier trials."""

@@ -23,19 +23,32 @@ SPACE: dict[str, Any] = {
 _LOGARITHMIC = ("rank", "background", "reg", "reg_times", "reg_bias_times")
 
 
-def space_for(changes: Mapping[str, Any] | None, matrix: Any) -> dict[str, Any]:
-    """The space for these data: no rank above the smaller side, no transforms of weights that are all alike."""
+def space_for(changes: Mapping[str, Any] | None, matrix: Any, rank: int) -> dict[str, Any]:
+    """The space for these data: ranks up to the one that `WALS()` would take, no rank above the smaller side, no
+    transforms of weights that are all alike."""
     for name in changes or {}:
         one_of("space", name, SPACE)
     space = dict(SPACE)
     most = max(1, min(matrix.shape) - 1)
-    space["rank"] = (min(SPACE["rank"][0], most), min(SPACE["rank"][1], most))
+    space["rank"] = (min(SPACE["rank"][0], most), min(max(SPACE["rank"][1], rank), most))
     if matrix.nnz and matrix.data.min() == matrix.data.max():
         space["weights"] = ["given"]
     space |= dict(changes or {})
     for name in space["weights"] if isinstance(space["weights"], list) else [space["weights"]]:
         one_of("space['weights']", name, WEIGHTINGS)
     return space
+
+
+def within(space: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
+    """The nearest setting that the space has."""
+
+    def nearest(spec: Any, value: Any) -> Any:
+        if isinstance(spec, tuple):
+            return min(max(value, spec[0]), spec[1])
+        choices = spec if isinstance(spec, list) else [spec]
+        return value if value in choices else choices[0]
+
+    return {name: nearest(spec, params[name]) for name, spec in space.items()}
 
 
 def suggest(trial: Any, name: str, spec: Any) -> Any:

@@ -15,15 +15,23 @@ import numpy as np
 
 from halfstep.apps.tune.space import suggest
 from halfstep.apps.tune.subject import Subject
+from halfstep.data.table import read_table
 from halfstep.judge import Split
 from halfstep.judge.rankings import METRICS, Judgement
 from halfstep.models.wals import WALS
 
 LOST = "lost"
+FITTED: dict[str, Any] = {"tol": 0.0, "solver": "exact"}
+"""How trials and their winner are fitted."""
 
 
 class Objective:
-    """One trial: sweeps until the end or until Optuna gives it up; the value is that of the best judged sweep."""
+    """One trial: sweeps until rankings get worse from one judged sweep to the next, the end, or Optuna gives it up.
+
+    The value is that of the best judged sweep. Every trial starts from nothing: on from another one, the sweeps that it
+    is best after would say nothing of a fit of its own. Sweeps are exact, so that those of a fit that was judged in
+    between are those of one that was not. What trials share are the cells, read and turned once.
+    """
 
     def __init__(
         self,
@@ -36,7 +44,7 @@ class Objective:
         seed: int,
         optuna: Any,
     ) -> None:
-        self.split, self.space, self.depth = split, space, depth
+        self.split, self.space, self.depth, self.cells = split, space, depth, read_table(split.train)
         self.judge = METRICS[metric.partition("@")[0]]
         self.n_threads, self.seed, self.optuna = n_threads, seed, optuna
         self.checkpoints = checkpoints(max_iter)
@@ -46,20 +54,26 @@ class Objective:
         params = {name: suggest(trial, name, spec) for name, spec in self.space.items()}
         weighting = params.pop("weights")
         model = WALS(
-            **params, weighting=weighting, tol=0.0, warm_start=True, n_threads=self.n_threads, random_state=self.seed
+            **params,
+            **FITTED,
+            weighting=weighting,
+            warm_start=True,
+            n_threads=self.n_threads,
+            random_state=self.seed,
         )
         seconds, best, done = 0.0, -np.inf, 0
         for sweeps in self.checkpoints:
             begun = time.perf_counter()
-            model.set_params(max_iter=sweeps - done).fit(self.split.train)
+            model.set_params(max_iter=sweeps - done).fit(self.cells)
             seconds += time.perf_counter() - begun
             done = sweeps
             value = self._value(model)
-            if value > best:
-                best = value
-                trial.set_user_attr("sweeps", sweeps)
-                trial.set_user_attr("seconds", seconds)
             trial.report(value, sweeps)
+            if value <= best:
+                break
+            best = value
+            trial.set_user_attr("sweeps", sweeps)
+            trial.set_user_attr("seconds", seconds)
             if trial.should_prune():
                 raise self.optuna.TrialPruned
         return best
