@@ -24,7 +24,7 @@ inline double relative(const Cells<T>& cells, int64_t i, int64_t k) {
 template <class T>
 void evaluate_cells(const HalfStep<T>& h, int64_t i, int64_t k0, int64_t k1, Sums& sums, const T* plain = nullptr) {
   const Cells<T> cells(h, i, k0, k1);
-  const bool weighed = h.weights || h.other_weights;
+  const bool weighed = h.weights || h.other_weights, uneven = h.own_background || h.other_background;
   const double eps = std::numeric_limits<T>::epsilon();
   using V = Vec<double>;
   V data = {}, squares = {}, scores = {}, shaken = {};
@@ -41,7 +41,7 @@ void evaluate_cells(const HalfStep<T>& h, int64_t i, int64_t k0, int64_t k1, Sum
     }
     for (int j = 0; j < m; ++j) w[j] = weighed ? cells.weight(first + j) : cells.row_weight * h.weight;
     for (int j = 0; j < m; ++j) t[j] = h.targets ? h.targets[cells.first + first + j] : h.target;
-    for (int j = 0; j < m; ++j) share[j] = h.w0 > 0 ? relative(cells, i, first + j) : 1;
+    for (int j = 0; j < m; ++j) share[j] = uneven ? relative(cells, i, first + j) : 1;
     for (int j = m; j < whole; ++j) z[j] = t[j] = w[j] = share[j] = 0;  // what fills the last vector counts nothing
     for (int j = 0; j < whole; j += width<double>) scores += load(share + j) * load(z + j) * load(z + j);
     for (int j = 0; h.offsets && j < m; ++j) z[j] += h.offsets[cells.first + first + j];

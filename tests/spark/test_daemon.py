@@ -6,6 +6,8 @@ import types
 
 import pytest
 
+pytest.importorskip("pyspark", reason="make test-spark installs it")
+
 from halfstep.engine.spark.daemon import SetAside
 
 pytestmark = pytest.mark.spark

@@ -136,13 +136,6 @@ class Blend(NewcomerRecommender[BlendFit]):
         self.fitted_ = BlendFit(table, fitted, given / given.sum(), tuple(trials))
         return self
 
-    def of_fitted(self, parts: Sequence[Any], table: CellsHere) -> Self:
-        """This blend, whose weights are given, of parts that were fitted to these cells already."""
-        given = self._given()
-        assert given is not None
-        self.fitted_ = BlendFit(table, tuple(parts), given / given.sum(), ())
-        return self
-
     def _given(self) -> NDArray[np.float64] | None:
         if self.weights is None:
             return None
@@ -251,3 +244,11 @@ class Blend(NewcomerRecommender[BlendFit]):
         trials = tuple(saved.meta["trials"])
         model.fitted_ = BlendFit(table, tuple(parts), weights, trials)
         return model
+
+
+def blend_of_fitted(blend: Blend, parts: Sequence[Any], table: CellsHere) -> Blend:
+    """The blend, whose weights are given, of parts that were fitted to these cells already."""
+    given = blend._given()
+    assert given is not None
+    blend.fitted_ = BlendFit(table, tuple(parts), given / given.sum(), ())
+    return blend

@@ -60,7 +60,7 @@ def _columns(known: list[str], places: dict[str, int]) -> sp.csr_array:
 
 
 @dataclass(frozen=True, eq=False)
-class Catalogue:
+class WordedItems:
     """Words of the items that are ranked, (words, items), and which of them somebody has."""
 
     words: sp.csr_array
@@ -86,29 +86,29 @@ class CommonWords:
         return Vocabulary.of(self.users, self.items)
 
     @cached_property
-    def catalogue(self) -> Catalogue:
+    def worded(self) -> WordedItems:
         """Of the items of the fit."""
-        return self._catalogue(self.items, self.counts > 0)
+        return self._worded(self.items, self.counts > 0)
 
     def beside(self, factors: FactorScorer, users: Features, counts: Array, new: Features | None = None) -> WordScorer:
         """The scorer, words added for users with these features and so many cells. new : items in place of those of
         the fit, which nobody has."""
-        listed = self.catalogue if new is None else self._catalogue(new, np.zeros(len(new), np.bool_))
+        listed = self.worded if new is None else self._worded(new, np.zeros(len(new), np.bool_))
         return WordScorer(factors, self.strength, self.vocabulary.rows(0, users), np.asarray(counts), listed)
 
     def parts(self, user: Features, count: int, item: int) -> Parts:
         """What each word adds to the score of one item for one user with so many cells."""
-        catalogue = Catalogue(sp.csr_array(self.catalogue.words[:, [item]]), self.catalogue.had[[item]])
+        worded = WordedItems(sp.csr_array(self.worded.words[:, [item]]), self.worded.had[[item]])
         row = self.vocabulary.rows(0, user)
-        each = sp.csr_array(sp.diags_array(row.toarray()[0]) @ catalogue.words)
+        each = sp.csr_array(sp.diags_array(row.toarray()[0]) @ worded.words)
         found = np.flatnonzero(each.toarray()[:, 0])
         ones = sp.csr_array((np.ones(len(found)), (np.arange(len(found)), found)), (len(found), row.shape[1]))
-        shares = Catalogue(each, catalogue.had).scores(ones, np.full(len(found), count))[:, 0]
+        shares = WordedItems(each, worded.had).scores(ones, np.full(len(found), count))[:, 0]
         names = np.array([f"both say: {self.vocabulary.words[place]}" for place in found], object)
         return Parts(names, self.strength * shares)
 
-    def _catalogue(self, items: Features, had: NDArray[np.bool_]) -> Catalogue:
-        return Catalogue(sp.csr_array(self.vocabulary.rows(1, items).T.tocsr()), had)
+    def _worded(self, items: Features, had: NDArray[np.bool_]) -> WordedItems:
+        return WordedItems(sp.csr_array(self.vocabulary.rows(1, items).T.tocsr()), had)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,13 +119,13 @@ class WordScorer:
     strength: float
     users: sp.csr_array
     counts: Array
-    catalogue: Catalogue
+    worded: WordedItems
 
     @one_blas_thread
     def parts(self, rows: slice) -> tuple[Array, Array]:
         """Scores of factors, and what words say in full strength, (rows, items) each, dense."""
         left, right = self.factors.left[rows], self.factors.right
-        return left @ right.T, self.catalogue.scores(self.users[rows], self.counts[rows])
+        return left @ right.T, self.worded.scores(self.users[rows], self.counts[rows])
 
     def scores(self, rows: slice = slice(None)) -> Array:
         """(rows, items), dense: ask for a block of rows at a time."""

@@ -26,7 +26,7 @@ from halfstep.data.frames import is_frame
 from halfstep.data.sweeps import SweepFile, digest_of
 from halfstep.data.table import CellsHere, read_table
 from halfstep.models.baselines import ItemKNN, Popularity
-from halfstep.models.blend import Blend
+from halfstep.models.blend import Blend, blend_of_fitted
 from halfstep.models.ease import EASE
 from halfstep.models.held_out import HeldOut, RankingMetric, keep_some
 from halfstep.models.item_graph import ItemGraph
@@ -284,7 +284,7 @@ def _on_test(models: dict[str, Any], rest: Any, asked: HeldOut, metric: RankingM
     fitted = {name: clone(model).fit(cells) for name, model in models.items() if not isinstance(model, Blend)}
     if "Blend" in models:
         blend = models["Blend"]
-        fitted["Blend"] = blend.of_fitted([fitted[type(part).__name__] for part in blend.models], cells)
+        fitted["Blend"] = blend_of_fitted(blend, [fitted[type(part).__name__] for part in blend.models], cells)
     ranked = {name: model.rank_items(asked.seen, metric.depth, asked.rows) for name, model in fitted.items()}
     return {name: asked.value(metric, places) for name, places in ranked.items()}
 
