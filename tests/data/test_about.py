@@ -177,3 +177,8 @@ def test_labels_are_cut_as_the_pattern_cuts_them():
 
     for text in ("a", "a\nb", "a \n\n b", "a\n \t\nb c", "a|b\nc", "a||b", "a\r\nb", "a\n|b", "a\u2003\n\u2003b"):
         assert _labels(text) == _BETWEEN_LABELS.split(text)
+
+
+def test_what_is_known_prints_as_one_line(esco):
+    assert repr(esco.about_users).startswith(f"<About {len(esco.about_users.ids):,} ids: ")
+    assert "\n" not in repr(esco.about_items)

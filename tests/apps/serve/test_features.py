@@ -86,3 +86,35 @@ def test_names_of_each_kind_say_what_makes_them_one():
         ("hot", "flags", "true"),
     }
     assert not FeatureNames(Features.of(features.matrix))
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("films")
+    pairs = [(f"u{k}", item) for k in range(12) for item in (("a", "b", "c"), ("x", "y"))[k % 2]]
+    about = {name: {"kind": "left" if name in "abc" else "right"} for name in "abcxy"}
+    model = WALS(rank=3, random_state=0, feature_reg=0.1)
+    model.fit(pd.DataFrame(pairs, columns=["user", "item"]), item_features=about)
+    model.save(folder / "films.safetensors")
+    return model, folder
+
+
+def test_items_of_a_table_that_nobody_has_enter_the_lists(films):
+    model, folder = films
+    table = folder / "new.csv"
+    table.write_text("item,kind\nnew,right\nx,right\n")  # x is known, as it would be after a later fit
+    with TestClient(create_app(folder / "films.safetensors", item_features=str(table))) as client:
+        best = client.get("/recommend", params={"user": "u1", "n": 1}).json()["items"]
+        assert best[0]["id"] == "new"
+        assert client.get("/complete", params={"q": "new"}).json()["results"]
+        expected = model.add_items({"new": {"kind": "right"}}).recommend("u1", n=1)
+        assert best[0]["score"] == pytest.approx(float(expected.scores[0]), rel=1e-5)
+
+
+def test_a_table_of_items_for_a_model_without_features_is_refused(skills_file, tmp_path):
+    table = tmp_path / "new.csv"
+    table.write_text("item,kind\nnew,right\n")
+    with pytest.raises(ValueError, match="needs a model that was fitted with item_features="):
+        create_app(skills_file, item_features=str(table))
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        create_app(skills_file, item_features=str(tmp_path / "other.csv"))

@@ -11,11 +11,9 @@ import typer
 from rich.markup import escape
 
 from halfstep.apps.cli.sources import opened
-from halfstep.apps.cli.wide import read_columns
 from halfstep.apps.console import say
-from halfstep.data.columns import detect
+from halfstep.data.datasets.whole_tables import rows_by_id
 from halfstep.data.features import Features
-from halfstep.data.ids import Index
 
 
 def sizes_of(features: dict[str, Features]) -> dict[str, Any]:
@@ -26,14 +24,9 @@ def sizes_of(features: dict[str, Features]) -> dict[str, Any]:
 def rows_of(source: str, side: str) -> dict[Any, dict[str, Any]]:
     """A table as a dict of id to dict: new rows, in the words of the table that the fit was given."""
     with opened(source) as path:
-        columns = {name: values.tolist() for name, values in read_columns(path).items()}
-    key = detect(side, list(columns)) or detect("id", list(columns)) or next(iter(columns), None)
-    if key is None:
-        raise ValueError(f"{source} has no columns; a table of features needs ids and what is known of them")
+        key, rows = rows_by_id(path, side)
     say(f"took {escape(repr(key))} of {escape(source)} as {side}")
-    ids = Index(columns.pop(key), side).ids.tolist()
-    values = list(zip(*columns.values(), strict=True)) if columns else [()] * len(ids)
-    return {id: dict(zip(columns, row, strict=True)) for id, row in zip(ids, values, strict=True)}
+    return rows
 
 
 def values_in(pairs: list[str]) -> dict[str, Any]:

@@ -114,6 +114,10 @@ def serve(
             "it says, and names shown in its languages."
         ),
     ] = None,
+    item_features: Annotated[
+        Path | None,
+        typer.Option(help="A table of items that nobody has yet, by id; they enter the lists.", dir_okay=False),
+    ] = None,
 ) -> None:
     """A web server for a model: JSON API with docs, metrics, and a page to explore.
 
@@ -122,13 +126,16 @@ def serve(
       halfstep serve skills.safetensors --port 8080 --user-name occupation --item-name skill
 
       halfstep serve esco.safetensors --about esco/
+
+      halfstep serve films.safetensors --item-features premieres.csv
     """
     from halfstep.apps.serve import run
 
     if about is not None and not about.is_dir():
         raise ValueError(f"--about {about} is no folder; give the data set as downloaded")
-    names = given(user_name=user_name, item_name=item_name, about=None if about is None else str(about))
-    run(model, host=host, port=port, workers=workers, api_key=api_key, **names)
+    folder, new = (None if path is None else str(path) for path in (about, item_features))
+    named = given(user_name=user_name, item_name=item_name, about=folder, item_features=new)
+    run(model, host=host, port=port, workers=workers, api_key=api_key, **named)
 
 
 @command

@@ -16,14 +16,10 @@ from rich.markup import escape
 from halfstep.apps.cli.sources import opened
 from halfstep.apps.console import say
 from halfstep.data.columns import detect
-from halfstep.data.datasets._archive import plain_suffix
-from halfstep.data.datasets._columns import Coded, is_missing, numbers_of
-from halfstep.data.datasets._delimited import Delimited
-from halfstep.data.datasets._sources import ARROW, JSON_LINES, PARQUET, json_lines
+from halfstep.data.datasets._columns import is_missing
+from halfstep.data.datasets.whole_tables import Columns, read_columns
 from halfstep.data.plain_ids import objects
-from halfstep.errors import one_of, require
-
-Columns = dict[str, NDArray[Any]]
+from halfstep.errors import one_of
 
 
 @dataclass
@@ -86,41 +82,6 @@ def read_predictions(
     given = 0 if y is None else int((~is_missing(y)).sum())
     say(f"{escape(path.name)}: {len(P):,} instances, {len(names)} classifiers, {given:,} labels")
     return WidePredictions(ids, P, names, y)
-
-
-def read_columns(path: Path, encoding: str | None = None) -> Columns:
-    """All columns of a CSV, TSV, JSON lines, Parquet or Arrow file: numbers as floats, whole numbers and text as is."""
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    suffix = path.suffix.lower()
-    if plain_suffix(path.name) in JSON_LINES:
-        rows = json_lines(path)
-        names = dict.fromkeys(name for row in rows for name in row)
-        return {name: _typed(Coded.of([_spelt(row.get(name)) for row in rows])) for name in names}
-    if suffix in PARQUET + ARROW:
-        kind = "parquet" if suffix in PARQUET else "feather"
-        table = require(f"pyarrow.{kind}", "frames").read_table(str(path))
-        return {name: table[name].to_numpy() for name in table.column_names}
-    text = Delimited.open(path, encoding=encoding)
-    table = text.read(dict.fromkeys(text.names))
-    if table.broken:
-        raise ValueError(f"{path}: {table.broken} of {table.rows} rows have another number of fields than the header")
-    return {name: _typed(table[name]) for name in text.names}
-
-
-def _spelt(value: Any) -> str:
-    """A value of JSON as it would stand in a text file."""
-    return "" if value is None else str(int(value)) if isinstance(value, bool) else str(value)
-
-
-def _typed(column: Coded) -> NDArray[Any]:
-    """Whole numbers, numbers, or text with None where missing."""
-    whole = column.with_whole_numbers()
-    if whole.values.dtype.kind == "i" and (whole.codes >= 0).all():
-        return np.asarray(whole.values[whole.codes])
-    numbers = np.asarray(numbers_of(column))
-    text = column.expand()
-    return text if (np.isnan(numbers) & ~is_missing(text)).any() else numbers
 
 
 def _role(table: Columns, role: str, wanted: str | None, path: Path) -> str | None:

@@ -28,6 +28,7 @@ class Settings:
     allowed_hosts : accepted Host headers, without port; empty accepts any
     user_name, item_name : what one row and one column of the model are called on the page; None is what the data said
     about : folder of the published data set the model was fitted to; lists can then be narrowed by what it says
+    item_features : table of items that nobody has yet, by id; they enter the rankings of a model that knows features
     access_log : one JSON line for every request
     workers : processes that serve; more than one map the model file instead of reading it
     """
@@ -47,6 +48,7 @@ class Settings:
     user_name: str | None = None
     item_name: str | None = None
     about: str | None = None
+    item_features: str | None = None
     access_log: bool = True
     workers: int = 1
 

@@ -20,6 +20,7 @@ from halfstep.apps.serve.problems import Refusal
 from halfstep.apps.serve.ranking import RankingAnswers
 from halfstep.apps.serve.rating import RatingAnswers
 from halfstep.apps.serve.settings import Settings
+from halfstep.data.datasets.whole_tables import rows_by_id
 from halfstep.kinds import load
 
 
@@ -155,6 +156,8 @@ class Store:
         model = load(self.path, mmap=self.settings.workers > 1)
         if "n_threads" in model.get_params(deep=False):
             model.set_params(n_threads=self.settings.threads)
+        if self.settings.item_features is not None:
+            _with_items(model, Path(self.settings.item_features))
         served = Served.of(model, self.settings, self.path)
         served.prepare()
         return served
@@ -165,3 +168,14 @@ class Store:
         except OSError:
             return None
         return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _with_items(model: Any, path: Path) -> None:
+    """The items of a table enter the rankings, but for those that the model knows by now."""
+    if not hasattr(model, "add_items"):
+        raise ValueError(f"item_features: a {type(model).__name__} knows no features; `halfstep fit wals` does")
+    known = set(model.item_ids_.tolist())
+    new = {id: row for id, row in rows_by_id(path, "item")[1].items() if id not in known}
+    if new:
+        model.add_items(new)
+    log.info("new items", extra={"facts": {"path": str(path), "new": len(new)}})

@@ -24,7 +24,7 @@ OTHER_NAMES = ("altLabels", "altTitles")
 """Columns of lists of names that people use for the same."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class About:
     """Columns about n ids, such as groups, flags, titles, descriptions.
 
@@ -55,6 +55,9 @@ class About:
         kept = {name: objects(list(values))[rows] for name, values in columns.items()}
         there = (tuple(name for name in together if name in kept) for together in text)
         return cls(ids.values[np.fromiter(last, np.int64, len(last))], kept, tuple(filter(None, there)), called or {})
+
+    def __repr__(self) -> str:
+        return f"<About {len(self.ids):,} ids: {', '.join(self.columns)}>"
 
     def features(
         self, side: str, columns: Sequence[str] | None = None, text: TextColumnNames | None = None
