@@ -180,5 +180,6 @@ def test_labels_are_cut_as_the_pattern_cuts_them():
 
 
 def test_what_is_known_prints_as_one_line(esco):
-    assert repr(esco.about_users).startswith(f"<About {len(esco.about_users.ids):,} ids: ")
-    assert "\n" not in repr(esco.about_items)
+    data = load_esco(esco)
+    assert repr(data.about_users).startswith(f"<About {len(data.about_users.ids):,} ids: ")
+    assert "\n" not in repr(data.about_items)
