@@ -15,7 +15,7 @@ import halfstep as hs
 from halfstep.data.datasets.generated import make_predictions
 
 pytestmark = pytest.mark.spark
-SWEEPS = 20
+SWEEPS = 10  # half of them are more half-steps than a chain has
 
 
 @pytest.fixture
