@@ -32,6 +32,26 @@ def test_workers_walk_through_little_between_two_tasks(spark):
         assert walked < frozen / 4
 
 
+def test_workers_give_memory_back(spark):
+    """Having freed a large array, the C library would keep all that follow."""
+
+    def hold(_):
+        def held():
+            lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+            return next(int(line.split()[1]) for line in lines if line.startswith("Anonymous:")) / 1024
+
+        before = held()
+        bytearray(20 << 20)
+        arrays = [bytearray(b"x") * (4 << 20) for _ in range(5)]
+        during = held()
+        del arrays
+        return [(during - before, held() - before)]
+
+    ((during, after),) = spark.sparkContext.parallelize([0], 1).mapPartitions(hold).collect()
+    assert during > 19
+    assert after < 2
+
+
 def test_archives_of_sources_are_left_aside_where_the_same_are_installed(tmp_path):
     """Only where they are the same: a cluster may have another version than its nodes have installed."""
     home = Path(pyspark.__file__).parent

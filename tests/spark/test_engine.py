@@ -71,21 +71,20 @@ class TestSparkSession(OnSpark, SessionContract):
         """Cells on the cluster, read once for all tests that have them."""
         rows, columns, targets, weights = coordinates(observations)
         key = (observations.shape, split, *(values.tobytes() for values in (rows, columns, targets, weights)))
-        if key in READ:
-            return READ[key]
-        cells = pd.DataFrame({"user": rows, "item": columns, "weight": weights, "target": targets})
-        n, m = observations.shape  # ids without a cell are known by one of weight zero
-        absent = [(row, 0) for row in range(n)] + [(0, column) for column in range(m)]
-        nothing = pd.DataFrame(absent, columns=["user", "item"]).assign(weight=0.0, target=1.0)
-        READ[key] = read_cells(
-            self.spark.createDataFrame(pd.concat([cells, nothing])),
-            {"user": "user", "item": "item", "weight": "weight"},
-            target="target",
-            duplicates="keep",
-            blocks=2,
-            split=split,
-            dtype=np.float64,
-        )
+        if key not in READ:
+            cells = pd.DataFrame({"user": rows, "item": columns, "weight": weights, "target": targets})
+            n, m = observations.shape  # ids without a cell are known by one of weight zero
+            absent = [(row, 0) for row in range(n)] + [(0, column) for column in range(m)]
+            nothing = pd.DataFrame(absent, columns=["user", "item"]).assign(weight=0.0, target=1.0)
+            READ[key] = read_cells(
+                self.spark.createDataFrame(pd.concat([cells, nothing])),
+                {"user": "user", "item": "item", "weight": "weight"},
+                target="target",
+                duplicates="keep",
+                blocks=2,
+                split=split,
+                dtype=np.float64,
+            )
         return READ[key]
 
     def factors(self, session):
