@@ -78,7 +78,7 @@ test-browser: $(VENV)/.browser  ## the explorer in a real browser, against real 
 	@$(BIN)/python -m pytest -m browser tests/browser
 
 test-spark: $(VENV)/.spark   ## set up Java and Spark, then the tests on a local session and a standalone cluster
-	@$(BIN)/python -m pytest -m spark tests/spark
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m spark tests/spark
 
 pictures: $(VENV)/.core   ## run the examples, and keep their pictures in docs/pictures
 	@mkdir -p docs/pictures

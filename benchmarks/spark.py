@@ -30,7 +30,7 @@ from spark_cluster import BLOCKS, CORES, MEMORY, Cluster, Watch, heap_in_use, pr
 
 LISTED = 10
 LEAST = ("450m", "512m", "640m", "768m", "1g", "1536m")  # Spark takes no less than 450 MB
-SETTINGS = {"background": 0.05, "reg": 0.003, "reg_scaling": "count"}
+SETTINGS = {"background": 0.05, "reg": 0.003, "reg_scaling": "count", "solver": "exact"}
 
 
 def interactions(n_cells: int, seed: int = 0) -> dict[str, np.ndarray]:

@@ -15,7 +15,7 @@ import halfstep as hs
 from halfstep.data.datasets.generated import make_predictions
 
 pytestmark = pytest.mark.spark
-SWEEPS = 20
+SWEEPS = 10  # half of them are more half-steps than a chain has
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_fits_survive_killed_workers_with_the_same_answers(cluster, pairs, insta
     assert run.returncode == 0, run.stderr[-5000:]
     for number, (kind, limit) in enumerate(fits):
         found = np.load(tmp_path / f"{kind}-{limit}.npz")
-        assert len(found["objective"]) == SWEEPS or kind == "PLQMF"  # which has settled to the last bit before
+        assert len(found["objective"]) == SWEEPS
         assert found["executors"][0] == 3 - number
         assert found["executors"][-1] == 2 - number  # it was really lost
         check(kind, found, pairs, instances, users)

@@ -15,6 +15,8 @@ from halfstep.engine.spark.reading import read_cells
 from ..contract.engine import KeptContract, SessionContract, coordinates, interactions
 
 pytestmark = pytest.mark.spark
+READ = {}  # cells of a session, which no half-step changes, by what they were made of
+FITTED, COLLECTED = {}, {}  # fits by their background, and what is collected of one
 
 
 @pytest.mark.parametrize("values", [np.arange(3000.0).reshape(100, 30)[:, ::2], np.ones((4, 3), np.float32)])
@@ -58,23 +60,32 @@ class TestSparkSession(OnSpark, SessionContract):
     def methods(self, loss):
         return ["exact"]
 
+    test_any_number_of_threads_gives_the_same_bits = None  # a task has one
+
     def open(self, problem, factors, solver, n_threads=1):
-        rows, columns, targets, weights = coordinates(problem.observations)
-        cells = pd.DataFrame({"user": rows, "item": columns, "weight": weights, "target": targets})
-        n, m = problem.observations.shape  # ids without a cell are known by one of weight zero
-        absent = [(row, 0) for row in range(n)] + [(0, column) for column in range(m)]
-        nothing = pd.DataFrame(absent, columns=["user", "item"]).assign(weight=0.0, target=1.0)
-        given = read_cells(
-            self.spark.createDataFrame(pd.concat([cells, nothing])),
-            {"user": "user", "item": "item", "weight": "weight"},
-            target="target",
-            duplicates="keep",
-            blocks=2,
-            split=12 if problem.loss.is_quadratic else 0,
-            dtype=np.float64,
-        )
+        given = self.given(problem.observations, 12 if problem.loss.is_quadratic else 0)
         there = Problem(given.cells, problem.sides, problem.loss, problem.background)
         return self.engine().open(there, factors, solver)
+
+    def given(self, observations, split):
+        """Cells on the cluster, read once for all tests that have them."""
+        rows, columns, targets, weights = coordinates(observations)
+        key = (observations.shape, split, *(values.tobytes() for values in (rows, columns, targets, weights)))
+        if key not in READ:
+            cells = pd.DataFrame({"user": rows, "item": columns, "weight": weights, "target": targets})
+            n, m = observations.shape  # ids without a cell are known by one of weight zero
+            absent = [(row, 0) for row in range(n)] + [(0, column) for column in range(m)]
+            nothing = pd.DataFrame(absent, columns=["user", "item"]).assign(weight=0.0, target=1.0)
+            READ[key] = read_cells(
+                self.spark.createDataFrame(pd.concat([cells, nothing])),
+                {"user": "user", "item": "item", "weight": "weight"},
+                target="target",
+                duplicates="keep",
+                blocks=2,
+                split=split,
+                dtype=np.float64,
+            )
+        return READ[key]
 
     def factors(self, session):
         return [factors.to_array() for factors in session.factors]
@@ -100,8 +111,16 @@ class TestSparkEngine(OnSpark, KeptContract):
     def more(self, table, known):
         return self.frame(table)
 
+    def fitted(self, table, background=0.1):
+        """One fit for all tests, whose answers do not change it; all give it the same table."""
+        if background not in FITTED:
+            FITTED[background] = super().fitted(table, background)
+        return FITTED[background]
+
     def here(self, kept):
-        return kept.collect()
+        if kept not in COLLECTED:
+            COLLECTED[kept] = kept.collect()
+        return COLLECTED[kept]
 
     def by_id(self, answer, index):
         found = answer.toPandas().sort_values(answer.columns[0])
@@ -117,7 +136,7 @@ class TestSparkEngine(OnSpark, KeptContract):
 
     def test_the_best_of_everybody_are_ranked_where_the_rows_are(self):
         kept = self.fitted(interactions())
-        here = kept.collect()
+        here = self.here(kept)
         found = kept.rank_all(2, keep_seen=False).toPandas().sort_values(["user", "rank"])
         scores = np.where(here.cells.to_csr().toarray() > 0, -np.inf, here.rows[0] @ here.rows[1].T)
         for place, user in enumerate(here.ids[0].ids):

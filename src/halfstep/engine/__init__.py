@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from halfstep._later import later
 from halfstep.core.loop import Outcome, alternate
 from halfstep.core.problem import Problem, Side, Solver
 
 __all__ = ["LocalEngine", "Outcome", "Problem", "Side", "Solver", "alternate"]
 
+# This machine's engine reads frames, and executors of a cluster import this package: they need none of it.
 if TYPE_CHECKING:
     from halfstep.engine.here import LocalEngine
 else:
-
-    def __getattr__(name: str) -> object:
-        """This machine's engine reads frames, and executors of a cluster import this package: they need none of it."""
-        if name != "LocalEngine":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from halfstep.engine.here import LocalEngine
-
-        return LocalEngine
+    __getattr__ = later(__name__, LocalEngine="halfstep.engine.here")

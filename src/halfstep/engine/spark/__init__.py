@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from halfstep._later import later
+
 __all__ = ["SparkEngine"]
 
+# The engine is imported by drivers; executors have `tasks` and what it needs.
 if TYPE_CHECKING:
     from halfstep.engine.spark.engine import SparkEngine
 else:
-
-    def __getattr__(name: str) -> object:
-        """The engine is imported by drivers; executors have `tasks` and what it needs."""
-        if name != "SparkEngine":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from halfstep.engine.spark.engine import SparkEngine
-
-        return SparkEngine
+    __getattr__ = later(__name__, SparkEngine="halfstep.engine.spark.engine")
