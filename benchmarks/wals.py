@@ -37,7 +37,6 @@ from halfstep.core.cells import Observations
 from halfstep.core.initial import initial_factors
 from halfstep.core.loop import measure
 from halfstep.engine import LocalEngine, Problem, Side, Solver
-from halfstep.models.fitted import FactorFit
 
 W0, REG = 0.05, 0.1
 CASES = {
@@ -244,9 +243,7 @@ def fresh_section(threads: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for settings in (dict(rank=50, max_iter=15, tol=0.0), {}):
             walls, processors = [], []
-            for _ in range(
-                5
-            ):  # the first also compiles what has changed to bytecode, as the first start after an install
+            for _ in range(5):  # the first one may compile to bytecode, as the first start after an install does
                 given = repr(settings | {"n_threads": threads})
                 before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
                 command = [sys.executable, "-c", FRESH, str(ESCO), folder + "/model.safetensors", given]
@@ -341,7 +338,8 @@ def recommend_section(threads: int, users: int = 100_000, rounds: int = 3) -> No
     rng = np.random.default_rng(0)
     factors = [rng.standard_normal((n, 64), dtype=np.float32) for n in matrix.shape]
     model = WALS(rank=64, max_iter=1, random_state=0).fit(matrix)
-    model.fitted_ = FactorFit.here(model.fitted_.table, (factors[0], factors[1]), model.fitted_.outcome)
+    fit = model.fitted_
+    model.fitted_ = fit.here(fit.table, (factors[0], factors[1]), fit.outcome, chosen=fit.chosen)
     everyone, weights, rows = np.arange(users), sp.csr_matrix(matrix), []
     for used in sorted({1, threads}):
         model.set_params(n_threads=used)

@@ -55,7 +55,7 @@ class Coded:
 
     @classmethod
     def of_arrow(cls, column: Any) -> Coded:
-        """The same from a column of text of pyarrow; narwhals would import its compute functions, a tenth of a second."""
+        """The same from a column of text of pyarrow; narwhals would import its compute functions, which takes long."""
         values, codes = factorise_arrow(column)
         return cls(codes, values).without(is_missing(values))
 
