@@ -5,9 +5,12 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 SOURCES := $(wildcard cpp/*) CMakeLists.txt pyproject.toml
 DATA ?= ../shared/data
+# Two workers have a core each: threads of BLAS and OpenMP would only wait for each other. What they start finds bytecode.
+unexport PYTHONDONTWRITEBYTECODE
+PYTEST := HALFSTEP_DATA="$${HALFSTEP_DATA:-$(DATA)}" OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 LOCKED := cli report serve tune frames test dev
 
-.PHONY: help demo test test-heavy test-browser test-spark bench bench-counts pictures docs wheel wheel-test lint format lock locked audit sbom clean fuzz fuzz-quick sanitize torture kills coverage mutants
+.PHONY: help demo test test-heavy test-browser test-spark bench bench-full bench-counts pictures docs wheel wheel-test lint format lock locked audit sbom clean fuzz fuzz-quick sanitize torture kills coverage mutants
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -57,13 +60,16 @@ demo: $(VENV)/.core     ## set up, then the three families on built-in data agai
 	@$(BIN)/halfstep demo
 
 test: $(VENV)/.test     ## set up, then all tests but the heavy suites
-	@HALFSTEP_DATA="$${HALFSTEP_DATA:-$(DATA)}" $(BIN)/python -m pytest -n 2 -m "not spark and not browser and not heavy" tests
+	@$(PYTEST) -m "not spark and not browser and not heavy" tests
 
 test-heavy: $(VENV)/.test   ## tests that take seconds each: whole runs of benchmark, demo and servers, lack of memory, recipes, types
-	@HALFSTEP_DATA="$${HALFSTEP_DATA:-$(DATA)}" $(BIN)/python -m pytest -n 2 -m heavy tests
+	@$(PYTEST) -m heavy tests
 
-bench: $(VENV)/.bench   ## set up the peers, then the tables of docs/benchmarks.md
-	@for script in wals plqmf cf_speed skills; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+bench: $(VENV)/.bench   ## set up the peers, then the main ratios against them: below 5 minutes on two quiet cores
+	@$(BIN)/python benchmarks/bench.py
+
+bench-full: $(VENV)/.bench   ## the same with all tables and larger cases: below an hour
+	@$(BIN)/python benchmarks/bench.py --full
 
 $(VENV)/.valgrind: $(VENV)/.test
 	@echo "== valgrind"

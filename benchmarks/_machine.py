@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 
 import numpy as np
@@ -37,6 +37,24 @@ def best_of(runs: int, work: Callable[[], object]) -> float:
         work()
         seconds.append(time.perf_counter() - begun)
     return min(seconds)
+
+
+def in_turn(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[tuple[float, float]]]:
+    """Seconds on the wall and of processors, of every round of each: a busy moment of the machine hits everybody."""
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
+    for _ in range(rounds):
+        for name, work in works.items():
+            wall, processor = time.perf_counter(), time.process_time()
+            work()
+            found[name].append((time.perf_counter() - wall, time.process_time() - processor))
+    return found
+
+
+def spread(values: Sequence[float], digits: int = 1) -> str:
+    """The median, and from where to where the others go."""
+    if len(values) == 1:
+        return f"{values[0]:.{digits}f}"
+    return f"{np.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 
 def sgemm_rate(threads: int, size: int = 3000) -> float:

@@ -30,14 +30,13 @@ import numpy as np
 import scipy.sparse as sp
 
 sys.path.insert(0, str(Path(__file__).parent))
-from _machine import best_of, describe, sgemm_rate, table
+from _machine import best_of, describe, in_turn, sgemm_rate, spread, table
 
 from halfstep import WALS, datasets
 from halfstep.core.cells import Observations
 from halfstep.core.initial import initial_factors
 from halfstep.core.loop import measure
 from halfstep.engine import LocalEngine, Problem, Side, Solver
-from halfstep.models.fitted import FactorFit
 
 W0, REG = 0.05, 0.1
 CASES = {
@@ -113,8 +112,11 @@ def cmfrec_sweep(matrix: Any, rank: int, threads: int, use_cg: bool, sweeps: int
     return max(run(1 + sweeps) - run(1), 1e-9) / sweeps
 
 
-def sweep_section(names: list[str], threads: int, slow: bool) -> None:
-    """Ours is timed right before and right after every peer, so that a ratio compares neighbours in time."""
+def sweep_section(names: list[str], threads: int, slow: bool, rounds: int) -> None:
+    """Ours is timed right before and right after every peer, so that a ratio compares neighbours in time.
+
+    Large cases have one round, small ones several.
+    """
     rows = []
     header = ["case", "exact, s", "cg"]
     for name in names:
@@ -137,22 +139,23 @@ def sweep_section(names: list[str], threads: int, slow: bool) -> None:
         }
         if slow or not big:  # minutes for a sweep of the large cases
             peers["cmfrec Cholesky"] = lambda m=matrix, r=rank, n=once: cmfrec_sweep(m, r, threads, False, n)
-        seconds, ratios = [mine()], {}
-        ratios["cg"] = best_of(2, cg) / seconds[0]
-        for peer, run in peers.items():
-            theirs = run()
-            seconds.append(mine())
-            ratios[peer] = theirs / np.mean(seconds[-2:])
-            print(f"  {name}: {peer} {theirs:.3f} s, exact {seconds[-2]:.3f} and {seconds[-1]:.3f} s", flush=True)
+        seconds = [mine()]
+        ratios: dict[str, list[float]] = {"our cg": [best_of(2, cg) / seconds[0]]} | {peer: [] for peer in peers}
+        for _ in range(1 if big else rounds):
+            for peer, run in peers.items():
+                theirs = run()
+                seconds.append(mine())
+                ratios[peer].append(theirs / np.mean(seconds[-2:]))
+                print(f"  {name}: {peer} {theirs:.3f} s, exact {seconds[-2]:.3f} and {seconds[-1]:.3f} s", flush=True)
         work = (2 * matrix.nnz * rank**2 + (users + items) * rank**3 / 3) / 1e9
         rate, sgemm = work / min(seconds), sgemm_rate(threads)
         case = f"{users:,} x {items:,}, {matrix.nnz:,} cells, rank {rank}"
         speed = f"{rate:.0f} GFLOP/s, {rate / sgemm:.0%} of sgemm"
         header = ["case", "exact, s", *peers, "our cg", "counted work"] if len(peers) > len(header) - 4 else header
-        line = {"case": case, "exact, s": f"{min(seconds):.3f}", "our cg": f"{ratios['cg']:.2f}", "counted work": speed}
-        rows.append(line | {peer: f"{ratios[peer]:.1f}" for peer in peers})
+        line = {"case": case, "exact, s": spread(seconds, 3), "counted work": speed}
+        rows.append(line | {peer: spread(found) for peer, found in ratios.items()})
         print(table(header, [[rows[-1].get(column, "") for column in header]]), flush=True)
-    print("\nOne sweep; every other column is a multiple of the exact solver's seconds\n")
+    print("\nOne sweep, medians; every other column is a multiple of the exact solver's seconds\n")
     print(table(header, [[row.get(column, "") for column in header] for row in rows]))
 
 
@@ -236,14 +239,15 @@ def fresh_section(threads: int) -> None:
     if not ESCO.is_dir():
         print("ESCO: skipped, set HALFSTEP_DATA to the folder that holds esco-1.1.1")
         return
+    here = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryDirectory() as folder:
         for settings in (dict(rank=50, max_iter=15, tol=0.0), {}):
             walls, processors = [], []
-            for _ in range(5):
+            for _ in range(5):  # the first one may compile to bytecode, as the first start after an install does
                 given = repr(settings | {"n_threads": threads})
                 before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
                 command = [sys.executable, "-c", FRESH, str(ESCO), folder + "/model.safetensors", given]
-                parts = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                parts = subprocess.run(command, check=True, capture_output=True, text=True, env=here).stdout
                 walls.append(time.perf_counter() - begun)
                 after = resource.getrusage(resource.RUSAGE_CHILDREN)
                 processors.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
@@ -326,25 +330,31 @@ def memory_section(threads: int) -> None:
     print(f"\nTwice the cells cost {large / small:.2f} times as much")
 
 
-def recommend_section(threads: int) -> None:
+def recommend_section(threads: int, users: int = 100_000, rounds: int = 3) -> None:
+    """The best ten of 20,000 items for everybody, on one thread and on all, each side in turn."""
     from implicit.cpu.als import AlternatingLeastSquares
 
-    matrix = datasets.make_implicit(100_000, 20_000, 2_000_000, random_state=0)
+    matrix = datasets.make_implicit(users, 20_000, 20 * users, random_state=0)
     rng = np.random.default_rng(0)
-    users, items = (rng.standard_normal((n, 64), dtype=np.float32) for n in (100_000, 20_000))
-    model = WALS(rank=64, max_iter=1, random_state=0, n_threads=threads).fit(matrix)
-    model.fitted_ = FactorFit.here(model.fitted_.table, (users, items), model.fitted_.outcome)
-    everyone = np.arange(100_000)
-    peer = AlternatingLeastSquares(factors=64, num_threads=threads)
-    peer.user_factors, peer.item_factors = users, items
-    weights = sp.csr_matrix(matrix)
-    mine = best_of(2, lambda: model.recommend(everyone, 10))
-    theirs = best_of(2, lambda: peer.recommend(everyone, weights, N=10, filter_already_liked_items=True))
-    mine = min(mine, best_of(1, lambda: model.recommend(everyone, 10)))
-    print(
-        f"\nrecommend, 100,000 users x 20,000 items, rank 64, n = 10: {mine:.2f} s; "
-        f"implicit {theirs:.2f} s, {theirs / mine:.2f} times"
-    )
+    factors = [rng.standard_normal((n, 64), dtype=np.float32) for n in matrix.shape]
+    model = WALS(rank=64, max_iter=1, random_state=0).fit(matrix)
+    fit = model.fitted_
+    model.fitted_ = fit.here(fit.table, (factors[0], factors[1]), fit.outcome, chosen=fit.chosen)
+    everyone, weights, rows = np.arange(users), sp.csr_matrix(matrix), []
+    for used in sorted({1, threads}):
+        model.set_params(n_threads=used)
+        peer = AlternatingLeastSquares(factors=64, num_threads=used)
+        peer.user_factors, peer.item_factors = factors
+        sides = {
+            "halfstep": lambda: model.recommend(everyone, 10),
+            "implicit": lambda peer=peer: peer.recommend(everyone, weights, N=10, filter_already_liked_items=True),
+        }
+        found = {name: np.array(seconds).T for name, seconds in in_turn(sides, rounds).items()}
+        for number, clock in enumerate(("wall", "processor")):
+            ours, theirs = found["halfstep"][number], found["implicit"][number]
+            rows.append([str(used), clock, spread(ours, 2), spread(theirs, 2), spread(theirs / ours)])
+    print(f"\nrecommend, {users:,} users x 20,000 items, rank 64, n = 10; medians of {rounds}\n")
+    print(table(["threads", "seconds", "halfstep", "implicit", "times"], rows))
 
 
 def import_section(_: int) -> None:
@@ -370,15 +380,18 @@ def main() -> None:
     parser.add_argument("section", nargs="?", choices=["all", "sweep", *SECTIONS], default="all")
     parser.add_argument("--case", choices=CASES, action="append", help="sweep: only this case (may be repeated)")
     parser.add_argument("--slow", action="store_true", help="sweep: cmfrec's Cholesky on the large cases as well")
+    parser.add_argument("--users", type=int, default=100_000, help="recommend: for how many")
+    parser.add_argument("--rounds", type=int, default=3, help="sweep of a small case, recommend: how often, in turn")
     parser.add_argument("--threads", type=int, default=2)
     chosen = parser.parse_args()
     print(describe("implicit", "cmfrec", "irspack"), f"{chosen.threads} threads", sep="; ", flush=True)
     print(f"sgemm {sgemm_rate(chosen.threads):.0f} GFLOP/s", flush=True)
     if chosen.section in ("all", "sweep"):
-        sweep_section(chosen.case or list(CASES), chosen.threads, chosen.slow)
+        sweep_section(chosen.case or list(CASES), chosen.threads, chosen.slow, chosen.rounds)
     for name, section in SECTIONS.items():
         if chosen.section in ("all", name):
-            section(chosen.threads)
+            more = {"users": chosen.users, "rounds": chosen.rounds} if name == "recommend" else {}
+            section(chosen.threads, **more)
     print(f"\npeak of this process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.1f} GB")
 
 

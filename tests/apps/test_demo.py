@@ -54,6 +54,7 @@ def reviewed():
     return demo.ratings(1)
 
 
+@pytest.mark.heavy
 def test_no_factorisation_loses_to_constant_or_biases_by_its_own_error(reviewed):
     rmse = {row["model"]: row["RMSE"] for row in reviewed.comparison}
     mae = {row["model"]: row["MAE"] for row in reviewed.comparison}
@@ -62,6 +63,7 @@ def test_no_factorisation_loses_to_constant_or_biases_by_its_own_error(reviewed)
     assert reviewed.comparison[-1]["RMSE below biases"] == "3 of 3"
 
 
+@pytest.mark.heavy
 def test_intervals_cover_and_slips_are_found_by_name(reviewed):
     covered = float(re.search(r"cover ([\d.]+)%", reviewed.caption)[1])
     assert 87 < covered < 93
@@ -70,6 +72,7 @@ def test_intervals_cover_and_slips_are_found_by_name(reviewed):
     assert all(row["film"].istitle() and row["who"].endswith(".") for row in reviewed.answer)
 
 
+@pytest.mark.heavy
 def test_the_page_has_the_numbers_of_the_terminal(reviewed, tmp_path):
     text = demo.Page("t", [reviewed.chapter()]).write(tmp_path / "p.html").read_text()
     for row in reviewed.comparison:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from ensemble import data
+from ensemble import data, pool
 from ensemble.pool import FAMILIES, train_pool
 from ensemble.sources import Source
 
@@ -15,7 +15,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture
 def toy(monkeypatch, cache):
-    """A small synthetic data set instead of the real ones."""
+    """A small synthetic data set instead of the real ones, and classifiers that are trained at once."""
     import pandas as pd
 
     random = np.random.default_rng(0)
@@ -23,6 +23,8 @@ def toy(monkeypatch, cache):
     frame = pd.DataFrame(X).assign(kind=np.where(X[:, 0] > 0, "x", "y"))
     positive = X[:, 0] + X[:, 1] + random.normal(size=240) > 1
     monkeypatch.setenv("HALFSTEP_CACHE", str(cache))
+    quick = ("tree", "neighbours", "naive_bayes")
+    monkeypatch.setattr(pool, "FAMILIES", {name: FAMILIES[name] for name in quick})
     monkeypatch.setattr(data, "DATASETS", {"toy": Source(lambda: (frame, positive))})
     return cache
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -39,7 +41,7 @@ class HalfStepCase:
     def columns(self) -> tuple[int, int]:
         return self.free or (0, self.own.shape[1])
 
-    @property
+    @cached_property
     def gram(self) -> Any:
         return self.other.T @ self.other
 
@@ -106,12 +108,18 @@ class HalfStepCase:
         start, stop = self.columns
         out = np.empty(len(solved))
         for i, row in enumerate(np.asarray(solved, np.float64)):
-            problem = self.row(i)
-            best, zero = solve_row(problem), np.zeros(stop - start)
-            least = row_objective(best, problem)
-            scale = max(row_objective(zero, problem), least, 1e-3)
+            problem, least, scale = self.optima[i]
             out[i] = (row_objective(row[start:stop], problem) - least) / scale
         return out
+
+    @cached_property
+    def optima(self) -> list[tuple[RowProblem, float, float]]:
+        """Of each row what the oracle makes of it: its problem, its least value, and its scale."""
+        start, stop = self.columns
+        problems = [self.row(i) for i in range(len(self.own))]
+        least = [row_objective(solve_row(problem), problem) for problem in problems]
+        zero = [row_objective(np.zeros(stop - start), problem) for problem in problems]
+        return [(p, best, max(at_zero, best, 1e-3)) for p, best, at_zero in zip(problems, least, zero, strict=True)]
 
     def rotated(self) -> HalfStepCase:
         """The same problem with the free columns turned so that the Gram matrix is diagonal on them.
@@ -142,7 +150,7 @@ def random_case(
     background: str = "none",
     prior: str = "none",
     pinned: tuple[int, int] = (0, 0),
-    lengths: list[int] | None = None,
+    lengths: Sequence[int] | None = None,
 ) -> HalfStepCase:
     """A half-step with rows of every length.
 
@@ -175,6 +183,12 @@ def random_case(
         free=free,
     )
     return case.rotated() if background == "rotated" else case
+
+
+@cache
+def known_case(seed: int, d: int, **options: Any) -> HalfStepCase:
+    """The same, kept: the oracle looks at its rows once, whatever path through the core they are held against."""
+    return random_case(seed, d=d, **options)
 
 
 def draw_targets(loss: losses.Loss, rng: Any, n: int) -> Any:

@@ -8,6 +8,19 @@ import pytest
 from halfstep import _core
 
 DTYPES = [np.float32, np.float64]
+KINDS = [
+    "plain",
+    "ties",
+    "power law",
+    "zeros",
+    "equal",
+    "below zero",
+    "one long row",
+    "no numbers",
+    "subnormal",
+    "tiny",
+]
+KINDS += ["huge"]
 FAR = {np.float32: 1e-20, np.float64: 1e-155}  # products of lengths leave the range of the type
 
 
@@ -28,6 +41,12 @@ def sides(kind, n_left, n_right, d, dtype, seed=0):
         for value, share in ((np.nan, 0.01), (np.inf, 0.01), (-np.inf, 0.01)):
             right[rng.random(n_right) < share, rng.integers(d)] = value
         left[7, 3], left[9] = np.inf, np.nan
+    elif kind == "below zero":
+        left, right = abs(left), -abs(right)
+    elif kind == "one long row":
+        right[n_right // 2] *= 1e6
+    elif kind == "subnormal":
+        right *= float(np.finfo(dtype).tiny) / 16
     elif kind == "tiny":
         left, right = left * FAR[dtype], right * FAR[dtype]
     elif kind == "huge":
@@ -48,7 +67,7 @@ def assert_same_bits(found, expected):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", ["plain", "ties", "power law", "zeros", "equal", "no numbers", "tiny", "huge"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_screened_lists_have_the_bits_of_lists_of_all_scores(instruction_set, kind, dtype):
     for d, n_left, n_right, k in ((16, 200, 600, 5), (33, 385, 1025, 64), (64, 130, 3001, 20), (130, 193, 2000, 10)):
         left, right = sides(kind, n_left, n_right, d, dtype, seed=d)

@@ -1,6 +1,6 @@
 """One verdict on column names at every door: files, frames, pairs."""
 
-from itertools import product
+from itertools import cycle, islice, product
 
 import numpy as np
 import pandas as pd
@@ -28,10 +28,12 @@ def test_names_one_door_took_and_the_other_refused(user, item):
 
 def test_both_doors_give_the_same_verdict_on_every_name():
     for user, item in product(RECOGNISED["user"], RECOGNISED["item"]):
-        columns = {item: ["a"], user: [1]}
-        expected = {"user": user, "item": item}
-        assert interactions_from_frame(pd.DataFrame(columns)).names == expected
-        assert choose_columns(dict.fromkeys(("user", "item", "weight", "timestamp")), list(columns)) == expected
+        asked = dict.fromkeys(("user", "item", "weight", "timestamp"))
+        assert choose_columns(asked, [item, user]) == {"user": user, "item": item}
+    longest = max(len(RECOGNISED[role]) for role in ("user", "item"))
+    for user, item in islice(zip(cycle(RECOGNISED["user"]), cycle(RECOGNISED["item"]), strict=False), longest):
+        frame = pd.DataFrame({item: ["a"], user: [1]})
+        assert interactions_from_frame(frame).names == {"user": user, "item": item}
     for name in RECOGNISED["weight"]:
         columns = {name: [2.0], "item": ["a"], "user": [1]}
         expected = {"user": "user", "item": "item", "weight": name}

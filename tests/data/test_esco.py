@@ -1,5 +1,7 @@
 """ESCO: the real files to the digit, both readers, zips, the naming of 1.2, and broken files."""
 
+import subprocess
+import sys
 import time
 import warnings
 import zipfile
@@ -50,6 +52,16 @@ def test_real_files(real_data: Path, engine: str) -> None:
     assert len(nameless) == 1
     assert data.matrix[[int(nameless[0])]].nnz == 67
     assert "technical director" in data.user_labels
+
+
+def test_reading_imports_no_compute_functions_of_pyarrow(small: Path) -> None:
+    """They take a tenth of a second; narwhals asks for them."""
+    pytest.importorskip("pyarrow")
+    code = (
+        "import sys; from halfstep.datasets import load_esco; load_esco(sys.argv[1], engine='arrow')\n"
+        "assert 'pyarrow.csv' in sys.modules and 'pyarrow.compute' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code, str(small)], check=True)
 
 
 def test_real_files_read_alike_by_both_engines(real_data: Path) -> None:

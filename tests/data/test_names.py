@@ -22,6 +22,14 @@ def test_ids_come_before_labels_and_case_does_not_matter():
     assert names().positions(["u/4", " nurse "]).tolist() == [4, 0]
 
 
+def test_ids_are_found_without_a_look_at_titles_and_other_names():
+    table = Names(
+        Index(["a", "b"]), np.array(["x", "y"], object), aliases=Aliases(np.array(["z"], object), np.zeros(1))
+    )
+    assert table.positions(["b", "a"]).tolist() == table.find(["b", "a"]).tolist() == [1, 0]
+    assert not {"_names", "_by_name", "_also"} & vars(table).keys()
+
+
 def test_an_id_that_is_also_a_label_is_an_id():
     table = Names(Index(["a", "b", "c"], "item"), np.array(["b", "b", "a"], object))
     assert table.positions(["b", "a"]).tolist() == [1, 0]

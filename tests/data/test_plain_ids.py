@@ -4,10 +4,11 @@ import subprocess
 import sys
 
 import narwhals as nw
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from halfstep.data.plain_ids import factorise
+from halfstep.data.plain_ids import factorise, join_text, split_text
 
 TEXTS = ["b", None, "äö", "", "b", "日本", None, "a"] * 3
 COLUMNS = {
@@ -40,3 +41,17 @@ def test_a_text_file_is_read_without_pandas(tmp_path):
         "assert data.matrix.shape == (50, 70) and 'pandas' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "x.csv")], check=True)
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["a", "", "bc"], ["äö", "", "日本", "a", "🙂"], ["\ud83d", "\ude00", "x"]])
+def test_texts_are_joined_to_their_bytes_and_split_again(texts):
+    raw, offsets = join_text(texts)
+    assert raw.tobytes() == b"".join(text.encode("utf-8", "surrogatepass") for text in texts)
+    assert np.diff(offsets).tolist() == [len(text.encode("utf-8", "surrogatepass")) for text in texts]
+    assert split_text(raw, offsets) == texts
+
+
+@pytest.mark.parametrize("offsets", [[0, 1, 3], [0, 3, 3, 4], [1, 3], [0, 2], [0, 3, 2, 3], []])
+def test_offsets_that_fit_no_text_are_refused(offsets):
+    with pytest.raises(ValueError, match="offsets"):
+        split_text(np.frombuffer("äx".encode(), np.uint8), np.array(offsets, np.int64))

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
 import halfstep as hs
-from halfstep import losses
+from halfstep import _core, losses
 from halfstep.core.cells import Observations
 from halfstep.core.extrapolate import Momentum
 from halfstep.core.initial import initial_factors
@@ -55,6 +55,19 @@ def test_coarse_sweeps_come_first_and_the_last_ones_are_exact():
     outcome = alternate(run, order=order, max_iter=99, tol=1e-3)  # the solver is exact below a gain of 1e-3
     assert outcome.converged
     assert outcome.history[-1]["coarse"] == 0
+
+
+def test_rows_that_a_sweep_replaces_are_turned_only_where_somebody_asks_how_far_they_moved(monkeypatch):
+    """Of a sweep that leapt: its first half-step is judged by its objective alone."""
+    run, order = noise()
+    run.solver = run.solver.exactly()
+    turned = []
+    rotate = _core.rotate
+    monkeypatch.setattr(_core, "rotate", lambda rows, *more: (turned.append(len(rows)), rotate(rows, *more)))
+    outcome = alternate(run, order=order, max_iter=4, tol=0)
+    assert outcome.history[-1]["leapt"]
+    large, small = (run.problem.observations.shape[side] for side in order)
+    assert turned[-5:] == [small, small, large, small, small]  # the other side, the one that ended the sweep before ...
 
 
 @pytest.mark.parametrize("last", [0, 1])

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 
 from halfstep import _core
 from halfstep.core.arrays import Floats
@@ -115,6 +114,8 @@ class Regression:
 
     @one_blas_thread
     def _factored(self, rows: Array) -> Regression:
+        from scipy.linalg import cho_solve  # takes a while to import, and fits without features go without
+
         F, B = self.matrix, rows.astype(np.float64)
         if F.shape[0] < F.shape[1]:
             weights = F.T @ cho_solve(self._factor, B, check_finite=False)
@@ -126,6 +127,8 @@ class Regression:
     @cached_property
     def _factor(self) -> tuple[Floats, bool]:
         """The Cholesky factor of FF' + eta D^-1, or of F'DF + eta I, whichever is smaller."""
+        from scipy.linalg import cho_factor
+
         F = self.matrix
         if F.shape[0] < F.shape[1]:
             system = (F @ F.T).toarray()

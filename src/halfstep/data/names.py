@@ -63,10 +63,7 @@ class Names:
         `text`: the names come from a URL or a command line, where numbers are texts.
         """
         wanted: Any = given if hasattr(given, "__array__") else [self._as_id(name, text) for name in given]
-        try:
-            found = self.index.find(wanted)
-        except (TypeError, ValueError):  # one of them can be no id at all; look at each
-            found = np.array([self._row_of_id(name) for name in wanted], np.int64)
+        found = self._rows_of_ids(wanted)
         missing = np.flatnonzero(found < 0)
         if len(missing):
             names = list(wanted)
@@ -85,22 +82,13 @@ class Names:
         wanted: Any = given if hasattr(given, "__array__") else list(given)
         if self.labels is None:
             return self.index.positions(wanted)
-        found = self.find(wanted)
-        side = self.index.name or "row"
-        for name, row in zip(wanted, found.tolist(), strict=True):
-            if row < 0:
-                near = self.near(name)
-                raise UnknownIdError(
-                    f"{side} {name!r} is neither an id nor a label of this model.{did_you_mean(near)}", near
-                )
-            called = _folded(name)
-            by_title = called in self._by_name
-            same = self._shared.get(called, []) if by_title else self._also.get(called, [])
-            if len(same) > 1 and name not in self.index:
-                ids, what = self.index.take(same[:3]).tolist(), "the label" if by_title else "another name"
-                raise UnknownIdError(
-                    f"{side} {name!r} is {what} of {len(same)} {side}s; give an id, such as {ids}.", ids
-                )
+        if not hasattr(wanted, "__array__"):
+            wanted = [self._as_id(name, False) for name in wanted]
+        found = self._rows_of_ids(wanted)
+        missing = np.flatnonzero(found < 0)
+        if len(missing):  # titles and other names are folded only then
+            names = list(wanted)
+            found[missing] = [self._only_called(names[place]) for place in missing]
         return found
 
     def label(self, row: int) -> str:
@@ -146,6 +134,12 @@ class Names:
             return int(name) if digits.isdecimal() and len(digits) < 19 else name
         return name
 
+    def _rows_of_ids(self, wanted: Any) -> NDArray[np.int64]:
+        try:
+            return self.index.find(wanted)
+        except (TypeError, ValueError):  # one of them can be no id at all; look at each
+            return np.array([self._row_of_id(name) for name in wanted], np.int64)
+
     def _row_of_id(self, id: Any) -> int:
         return int(self.index.find([id])[0]) if id in self.index else -1
 
@@ -155,6 +149,21 @@ class Names:
 
     def _called(self, name: str) -> int:
         return self._by_name[name] if name in self._by_name else self._also.get(name, [-1])[0]
+
+    def _only_called(self, name: Any) -> int:
+        """The one row of a title or another name, which is no id."""
+        called, side = _folded(name), self.index.name or "row"
+        row, by_title = self._called(called), called in self._by_name
+        if row < 0:
+            near = self.near(name)
+            raise UnknownIdError(
+                f"{side} {name!r} is neither an id nor a label of this model.{did_you_mean(near)}", near
+            )
+        same = self._shared.get(called, []) if by_title else self._also[called]
+        if len(same) > 1:
+            ids, what = self.index.take(same[:3]).tolist(), "the label" if by_title else "another name"
+            raise UnknownIdError(f"{side} {name!r} is {what} of {len(same)} {side}s; give an id, such as {ids}.", ids)
+        return row
 
     def _hits(self, pattern: str) -> NDArray[np.int64]:
         text, starts, rows = self._text

@@ -107,13 +107,14 @@ def factorise(series: nw.Series[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         values = np.asarray(distinct)
         return values if values.dtype.kind in "iuf" else objects(values.tolist()), np.asarray(codes)
     if series.implementation.is_pyarrow():
-        return _factorise_arrow(native)
+        return factorise_arrow(native)
     distinct = series.drop_nulls().unique().to_list()
     codes = series.replace_strict(distinct, range(len(distinct)), default=-1, return_dtype=nw.Int64) if distinct else ()
     return objects(distinct), np.asarray(codes, np.int64) if distinct else np.full(len(series), -1)
 
 
-def _factorise_arrow(column: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def factorise_arrow(column: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The same of a column of pyarrow."""
     import pyarrow
 
     column = column if isinstance(column, pyarrow.ChunkedArray) else pyarrow.chunked_array([column])
@@ -259,16 +260,26 @@ def tuples_from_lists(value: Any) -> Any:
 
 def join_text(texts: list[str]) -> tuple[NDArray[np.uint8], Ints]:
     """utf-8 bytes of n strings end to end, and the n + 1 offsets at which they start and end."""
-    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-    offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
-    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=offsets[1:])
-    return np.frombuffer(b"".join(encoded), np.uint8), offsets
+    raw = np.frombuffer("".join(texts).encode("utf-8", "surrogatepass"), np.uint8)
+    ends = np.zeros(len(texts) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=ends[1:])
+    return raw, ends if ends[-1] == len(raw) else np.append(_characters(raw), len(raw))[ends]
 
 
 def split_text(raw: NDArray[np.uint8], offsets: Ints) -> list[str]:
     """The strings that `join_text` joined."""
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(raw) or np.any(np.diff(offsets) < 0):
         raise ValueError("the offsets of the string ids do not fit their bytes")
-    data = raw.tobytes()
-    ends = offsets.tolist()
-    return [data[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(ends)]
+    text = raw.tobytes().decode("utf-8", "surrogatepass")
+    if len(text) < len(raw):  # the offsets count bytes
+        starts = np.append(_characters(raw), len(raw))
+        places = np.searchsorted(starts, offsets)
+        if np.any(starts[places] != offsets):
+            raise ValueError("the offsets of the string ids cut through a character")
+        offsets = places
+    return [text[a:b] for a, b in pairwise(offsets.tolist())]
+
+
+def _characters(raw: NDArray[np.uint8]) -> Ints:
+    """Where characters begin in utf-8 bytes."""
+    return np.flatnonzero(raw & 0xC0 != 0x80)

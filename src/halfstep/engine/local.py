@@ -63,6 +63,8 @@ class LocalSession:
         self._momentum = Momentum()
         self._ended: list[NDArray[Any] | None] = [None, None]
         """Of what is extrapolated: rows where the last sweep ended, turned with the others since."""
+        self._leapt = False
+        """Rows have just been moved on: of the half-step that follows nothing counts but its objective."""
 
     @property
     def epsilon(self) -> float:
@@ -104,7 +106,7 @@ class LocalSession:
         if not share or any(moved and rows is None for moved, rows in zip(moving, known, strict=True)):
             self._ended = [rows.copy() if moved else None for moved, rows in zip(moving, self.factors, strict=True)]
             return False
-        self._ended = [None, None]
+        self._ended, self._leapt = [None, None], True
         for k, before in enumerate(known):
             if moving[k] and before is not None:  # now + share (now - before), in the room of `before`
                 now = self.factors[k]
@@ -146,8 +148,8 @@ class LocalSession:
             self._solve_common()
         self.learn(side)
         own, other = self.factors[side], self.factors[1 - side]
-        solver = self._solver()
-        reads = evaluate or solver.reads_old_rows
+        solver, leapt, self._leapt = self._solver(), self._leapt, False
+        reads = solver.reads_old_rows or (evaluate and not leapt)
         spectrum = self._rotate(side, reads) if self.problem.rotates(solver, own.shape[1]) else None
         gram = self.gram(1 - side) if self.problem.background > 0 else None
         rows = self.problem.rows(side, own, other, solver, gram=gram, spectrum=spectrum)
@@ -245,7 +247,7 @@ class LocalSession:
     def _rotate(self, side: int, reads: bool) -> NDArray[np.float64]:
         """Rotate both sides by the eigenvectors of the other side's Gram matrix: it gets diagonal, no score changes.
 
-        reads : whether the half-step looks at the rows that it replaces.
+        reads : whether the half-step looks at the rows that it replaces, if only to say how far they moved.
         """
         values, basis = symmetric_eigen(self.gram(1 - side))
         basis = np.ascontiguousarray(basis, self.factors[side].dtype)

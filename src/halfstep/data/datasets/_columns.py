@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from halfstep.data.ids import encode
-from halfstep.data.plain_ids import as_series, factorise, is_null, number_objects, objects
+from halfstep.data.plain_ids import as_series, factorise, factorise_arrow, is_null, number_objects, objects
 from halfstep.data.row_groups import RowGroups
 
 IntArray = npt.NDArray[np.integer[Any]]
@@ -51,6 +51,12 @@ class Coded:
             values = index.ids
         else:
             values, codes = np.unique(array, return_inverse=True)
+        return cls(codes, values).without(is_missing(values))
+
+    @classmethod
+    def of_arrow(cls, column: Any) -> Coded:
+        """The same from a column of text of pyarrow; narwhals would import its compute functions, which takes long."""
+        values, codes = factorise_arrow(column)
         return cls(codes, values).without(is_missing(values))
 
     @classmethod

@@ -268,9 +268,9 @@ class Delimited:
         def column(name: str) -> Any:
             values = table.column(places[name])
             try:
-                return values.cast(pyarrow.float64()).to_numpy() if wanted[name] else Coded.of(values)
+                return values.cast(pyarrow.float64()).to_numpy() if wanted[name] else Coded.of_arrow(values)
             except pyarrow.ArrowInvalid:  # some field is not a number: the coded path turns just those into NaN
-                return Coded.of(values)
+                return Coded.of_arrow(values)
 
         return TextColumns({name: column(name) for name in wanted}, table.num_rows + broken, broken)
 

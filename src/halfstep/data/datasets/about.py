@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -78,10 +79,9 @@ class About:
         column = next((self.columns[name] for name in OTHER_NAMES if name in self.columns), None)
         if column is None:
             return None
-        places = Index(self.ids).find(ids)
-        named = [(text, row) for row, place in enumerate(places.tolist()) if place >= 0 for text in column[place]]
-        texts, rows = zip(*named, strict=True) if named else ((), ())
-        return Aliases(objects(texts), np.array(rows, np.int64))
+        named = [column[place] if place >= 0 else () for place in Index(self.ids).find(ids).tolist()]
+        counts = np.fromiter(map(len, named), np.int64, len(named))
+        return Aliases(objects([*chain.from_iterable(named)]), np.repeat(np.arange(len(named)), counts))
 
 
 def prefixes(code: str | None, lengths: Sequence[int]) -> list[str]:
