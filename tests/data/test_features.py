@@ -177,6 +177,7 @@ def test_what_cannot_be_features_says_what_to_do():
         (lambda: Features.of(frame).encode({"genres": "Crime|Drama"}), "lists={"),
         (lambda: Features.of(frame).encode({"group": ["25", "26"]}), "give one value"),
         (lambda: Features.of(frame).encode({"year": float("inf")}), "infinite in row 0"),
+        (lambda: Features.of(frame).encode({"year": 10**400}), "infinite in row 0"),
         (lambda: Features.of(frame).encode({"year": -1e300}), r"'year' is beyond all bounds \(-1e\+300\) in row 0"),
         (
             lambda: Features.of({0: {"x": 1.0}, 1: {"x": 1 + 1e-15}}, side="item").encode({"x": 1e20}),

@@ -24,7 +24,7 @@ def as_numbers(column: str, values: Values) -> NDArray[np.float64]:
         wrong = next((value for value in values if not is_null(value) and not is_number(value)), None)
         if wrong is not None:
             raise TypeError(f"column {column!r} holds numbers, and {wrong!r} is none")
-        array = np.array([np.nan if is_null(value) else float(value) for value in values])
+        array = np.array([np.nan if is_null(value) else _as_float(value) for value in values])
     return bounded(column, array.astype(np.float64))
 
 
@@ -69,6 +69,13 @@ def joined(columns: Iterable[str], table: Table) -> list[str]:
         for name in columns
     ]
     return ["\n".join(row) for row in zip(*parts, strict=True)]
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number beyond all floats
+        return np.inf
 
 
 def _text(value: Any) -> str:
