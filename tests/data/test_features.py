@@ -158,7 +158,7 @@ def test_a_state_that_was_not_written_here_is_refused(change):
 def test_what_cannot_be_features_says_what_to_do():
     frame = pd.DataFrame(COLUMNS)
     cases = [
-        (lambda: Features.of(np.array([[1.0, np.nan]])), "not finite, the first in row 0, column 1"),
+        (lambda: Features.of(np.array([[1.0, np.nan]])), r"not finite or beyond 1e\+30, the first in row 0, column 1"),
         (lambda: Features.of(sparse.csr_array([[0.0, np.inf]])), "not finite"),
         (lambda: Features.of(np.array([["a", "b"]])), "array of numbers"),
         (lambda: Features.of(frame, id="itemid"), "Did you mean 'item_id'"),
@@ -177,6 +177,14 @@ def test_what_cannot_be_features_says_what_to_do():
         (lambda: Features.of(frame).encode({"genres": "Crime|Drama"}), "lists={"),
         (lambda: Features.of(frame).encode({"group": ["25", "26"]}), "give one value"),
         (lambda: Features.of(frame).encode({"year": float("inf")}), "infinite in row 0"),
+        (lambda: Features.of(frame).encode({"year": 10**400}), "infinite in row 0"),
+        (lambda: Features.of(frame).encode({"year": -1e300}), r"'year' is beyond all bounds \(-1e\+300\) in row 0"),
+        (
+            lambda: Features.of({0: {"x": 1.0}, 1: {"x": 1 + 1e-15}}, side="item").encode({"x": 1e20}),
+            "beyond all bounds",
+        ),
+        (lambda: Features.of({k: {"x": 1e308} for k in range(3)}, side="item"), "beyond all bounds"),
+        (lambda: Features.of(np.full((2, 1), 1e200)), "beyond 1e"),
         (lambda: Features.of(frame).encode(np.eye(2)), "give a frame"),
         (lambda: Features.of(np.eye(2)).encode({"group": "25"}), "a matrix of 2 columns"),
         (lambda: Features.of(np.eye(2)).encode(np.eye(3)), "3 columns; those of the fit have 2"),

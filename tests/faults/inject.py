@@ -78,6 +78,13 @@ def calls(folder: Path) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]
     path = folder / "model.safetensors"
     wals.save(path)
     files = partial_of(seen, folder)
+    known = {
+        f"{side}_features": hs.Features.of(
+            {k: {"title": f"a{k % 3} b{k % 5}"} for k in range(n)}, side=side, text=["title"]
+        )
+        for side, n in (("user", 60), ("item", 40))
+    }
+    told = hs.WALS(rank=4, max_iter=2, feature_reg=1.0, common_words=0.5, **common).fit(X, **known)
 
     def lists(model: Any) -> Callable[[], Any]:
         return lambda: model.recommend(model.user_ids_[:3].tolist(), 5).scores.tolist()
@@ -102,6 +109,7 @@ def calls(folder: Path) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]
         "WALS.recommend_for": (lambda: wals.recommend_for([0, 1], 5), lists(wals)),
         "WALS.save": (lambda: wals.save(path), files),
         "WALS with a checkpoint": (kept, files),
+        "WALS.fit, features": (lambda: told.fit(X, **known), lists(told)),
         "load": (lambda: hs.load(path), files),
         "PLQMF.fit": (lambda: plq.fit(pairs, y), predicted),
         "PLQMF.predict": (lambda: plq.predict(pairs), predicted),

@@ -68,6 +68,21 @@ def wals_stopped(kept: dict[str, Any]) -> Bits:
     return factor_bits(fit)
 
 
+def wals_told(kept: dict[str, Any]) -> Bits:
+    """Features of both sides, what holds them and what words in common count learned too."""
+    X = interactions()
+    crafts = ["tram driver", "tram mechanic", "train driver", "train cook", "ship cook"]
+    told = {
+        f"{side}_features": {k: {"title": f"{crafts[k % 5]} {k % 7} years", "age": k % 31} for k in range(n)}
+        for side, n in zip(("user", "item"), X.shape, strict=True)
+    }
+    features = {name: hs.Features.of(rows, side=name[:4], text=["title"]) for name, rows in told.items()}
+    settings: dict[str, Any] = {"rank": 16, "max_iter": 25, "tol": 0.0, "random_state": 3, "n_threads": 1}
+    model = hs.WALS(**settings, **kept).fit(X, **features)
+    weights = {f"weights {k}": known.weights for k, known in enumerate(model.fitted_.known)}
+    return factor_bits(model) | weights | {"words": np.array(model.fitted_.chosen.common_words)}
+
+
 def plqmf(kept: dict[str, Any]) -> Bits:
     """Rows that keep dual variables."""
     settings: dict[str, Any] = {"rank": 8, "max_iter": 20, "tol": 0.0, "random_state": 3, "n_threads": 1}
@@ -118,6 +133,7 @@ def searched(kept: dict[str, Any]) -> Bits:
 FITS: dict[str, Callable[[dict[str, Any]], Bits]] = {
     "WALS": wals,
     "WALS, validation": wals_stopped,
+    "WALS, features": wals_told,
     "PLQMF": plqmf,
     "PLQMF, ordinal": plqmf_levels,
     "BayesMF": bayes,

@@ -1,4 +1,4 @@
-"""Mutants of losses, weights, loop and metrics: one small change at a time, and whether the tests notice.
+"""Mutants of losses, weights, loop, momentum and metrics: one small change at a time, and whether the tests notice.
 
     python tests/faults/mutants.py [--each 10] [--seed 0] [--only metrics]
 
@@ -30,7 +30,8 @@ LIMIT = 4
 TESTS = {
     "core/losses/*.py": ["core/test_losses", "core/test_ordinal", "core/test_constant"],
     "core/weighting.py": ["core/test_weighting", "models/test_weighting"],
-    "core/loop.py": ["core/test_loop", "core/test_guard", "models/test_stopping"],
+    "core/loop.py": ["core/test_loop", "core/test_guard", "models/test_stopping", "engine/test_momentum"],
+    "core/extrapolate.py": ["core/test_extrapolate", "engine/test_momentum"],
     "metrics.py": ["judge/test_metrics"],
 }
 SWAPPED: dict[type[ast.AST], type[ast.AST]] = {

@@ -9,6 +9,7 @@ from halfstep.data.files import ModelFileError
 from .zoo import ZOO, answers, fitted, parts_of, put_together
 
 KINDS = list(ZOO)
+NAN = {"$codec": "float", "value": "nan"}
 LEARNED = ("aggregator.", "member.", "view.")
 
 
@@ -107,3 +108,33 @@ def test_random_changes_with_repaired_checksums(tmp_path, name):
     from .mutate import hammer
 
     assert hammer(tmp_path, name, trials=150, seed=0) > 20
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        (("eta",), NAN),
+        (("eta",), -1),
+        (("share",), NAN),
+        (("share",), 7),
+        (("features", "blocks", 0, "mean"), NAN),
+        (("features", "blocks", 0, "scale"), 0),
+        (("features", "blocks", 0, "column"), ["age"]),
+        (("features", "blocks", 1, "values"), "ab"),
+        (("features", "blocks", 2, "columns"), []),
+        (("features", "blocks", 2, "idf"), [1.0]),
+        (("features", "blocks", 2, "idf"), [NAN, 1.0, 1.0, 1.0]),
+        (("features", "blocks", 2, "words"), ["tram", "tram", "train", "train"]),
+    ],
+)
+def test_features_as_nobody_learned_them_are_refused(tmp_path, part, value):
+    """They were taken as they stand, and what was then asked ended in an IndexError, a TypeError or a NaN."""
+
+    def change(document, tensors):
+        place = document["meta"]["features"]["user"]
+        for key in part[:-1]:
+            place = place[key]
+        place[part[-1]] = value
+
+    with pytest.raises(ModelFileError, match=r"(features|column|share|idf|eta)"):
+        hs.load(spoiled(tmp_path, "WALS-words", change))

@@ -20,6 +20,7 @@ from halfstep.data.feature_values import (
     as_lists,
     as_numbers,
     as_texts,
+    bounded,
     is_absent,
     is_flag,
     is_list,
@@ -28,7 +29,7 @@ from halfstep.data.feature_values import (
     joined,
 )
 from halfstep.data.plain_ids import is_null
-from halfstep.errors import one_of
+from halfstep.errors import check_number, one_of
 
 MAX_WORDS = 50_000  # the most frequent ones are kept
 LEAST_ROWS = 2  # a word of a single row says nothing about another row
@@ -63,6 +64,9 @@ class FeatureBlock(Protocol):
 class _OneColumn:
     column: str
 
+    def __post_init__(self) -> None:
+        _check_texts("column", (self.column,))
+
     @property
     def sources(self) -> tuple[str, ...]:
         """The column."""
@@ -87,6 +91,11 @@ class Numbers(_OneColumn):
     mean: float
     scale: float
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(f"mean of column {self.column!r}", self.mean)
+        check_number(f"scale of column {self.column!r}", self.scale, above=0)
+
     @classmethod
     def learn(cls, column: str, values: Values) -> Self:
         """Mean and standard deviation of what is there; a constant column has scale 1."""
@@ -104,7 +113,9 @@ class Numbers(_OneColumn):
     def encode(self, table: Table, rows: int) -> sparse.csr_array:
         """Standardised numbers, (rows, 1)."""
         numbers = as_numbers(self.column, table.get(self.column, [None] * rows))
-        return sparse.csr_array(np.nan_to_num((numbers - self.mean) / self.scale, nan=0.0)[:, None])
+        with np.errstate(over="ignore"):
+            found = bounded(self.column, (numbers - self.mean) / self.scale)
+        return sparse.csr_array(np.nan_to_num(found)[:, None])
 
 
 @dataclass(frozen=True)
@@ -139,6 +150,10 @@ class Categories(_OneColumn):
     kind: ClassVar[str] = "categories"
     values: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_texts("values", self.values)
+
     @classmethod
     def learn(cls, column: str, values: Values) -> Self:
         """The distinct values as text, sorted."""
@@ -165,6 +180,12 @@ class Lists(_OneColumn):
     kind: ClassVar[str] = "lists"
     values: tuple[str, ...]
     separator: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_texts("values", self.values)
+        if self.separator is not None:
+            _check_texts("separator", (self.separator or None,))
 
     @classmethod
     def learn(cls, column: str, values: Values, separator: str | None = None) -> Self:
@@ -195,6 +216,14 @@ class TextWords:
     columns: tuple[str, ...]
     words: tuple[str, ...]
     idf: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        _check_texts("columns", self.columns)
+        _check_texts("words", self.words)
+        if not self.columns or not isinstance(self.idf, tuple) or len(self.idf) != len(self.words):
+            raise ValueError(f"{len(self.columns)} columns of text have {len(self.words)} words, and others with idf")
+        for idf in self.idf:
+            check_number("idf", idf, at_least=0)
 
     @classmethod
     def learn(cls, columns: Sequence[str], table: Table) -> Self:
@@ -289,6 +318,12 @@ def block_from_json(stored: Any) -> FeatureBlock:
         return block
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"a block of features cannot be read: {error}") from error
+
+
+def _check_texts(name: str, texts: Any) -> None:
+    """Raise unless these are texts, each once: a file may say anything."""
+    if not isinstance(texts, tuple) or not all(map(is_text, texts)) or len(set(texts)) < len(texts):
+        raise ValueError(f"{name}={texts!r} of features must be text, each once")
 
 
 def _plain(value: Any) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from halfstep.data.columns import detect
-from halfstep.data.feature_values import Table
+from halfstep.data.feature_values import FARTHEST, Table
 from halfstep.data.frames import is_frame
 from halfstep.data.ids import Index
 from halfstep.errors import expect_plain, expect_sound, one_of
@@ -62,7 +62,7 @@ def id_column(side: str, names: Sequence[str]) -> str | None:
 
 
 def read_matrix(source: Any, argument: str) -> sparse.csr_array:
-    """A matrix or an array as CSR of float64, all finite."""
+    """A matrix or an array as CSR of float64, nothing beyond `FARTHEST`."""
     if sparse.issparse(source):
         expect_sound(argument, source)
     else:
@@ -75,12 +75,13 @@ def read_matrix(source: Any, argument: str) -> sparse.csr_array:
             )
     matrix = sparse.csr_array(source, dtype=np.float64)
     matrix.sum_duplicates()
-    bad = np.flatnonzero(~np.isfinite(matrix.data))
+    bad = np.flatnonzero(~(np.abs(matrix.data) <= FARTHEST))
     if len(bad):
         row = int(np.searchsorted(matrix.indptr, bad[0], side="right") - 1)
         raise ValueError(
-            f"{argument} has {len(bad)} values that are not finite, the first in row {row}, column "
-            f"{int(matrix.indices[bad[0]])}; 0 stands for what is not known, or give a frame, where gaps are allowed"
+            f"{argument} has {len(bad)} values that are not finite or beyond {FARTHEST:g}, the first in row {row}, "
+            f"column {int(matrix.indices[bad[0]])}; 0 stands for what is not known, or give a frame, where gaps are "
+            "allowed"
         )
     return matrix
 

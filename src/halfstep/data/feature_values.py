@@ -13,19 +13,28 @@ from halfstep.data.plain_ids import is_null
 Values = Sequence[Any] | NDArray[Any]  # one for each row; None, NaN and their kin where there is none
 Table = Mapping[str, Values]
 
+FARTHEST = 1e30
+"""What a feature may come to, and a number that features are made of: beyond it float32 cannot hold what they weigh."""
+
 
 def as_numbers(column: str, values: Values) -> NDArray[np.float64]:
-    """float64 with NaN where missing; what is no number, or infinite, raises."""
+    """float64 with NaN where missing; what is no number, or beyond `FARTHEST`, raises."""
     array = values if isinstance(values, np.ndarray) and values.dtype.kind in "fiu" else None
     if array is None:
         wrong = next((value for value in values if not is_null(value) and not is_number(value)), None)
         if wrong is not None:
             raise TypeError(f"column {column!r} holds numbers, and {wrong!r} is none")
-        array = np.array([np.nan if is_null(value) else float(value) for value in values])
-    numbers = array.astype(np.float64)
-    if np.isinf(numbers).any():
-        row = int(np.argmax(np.isinf(numbers)))
-        raise ValueError(f"column {column!r} is infinite in row {row}; leave it empty where it is not known")
+        array = np.array([np.nan if is_null(value) else _as_float(value) for value in values])
+    return bounded(column, array.astype(np.float64))
+
+
+def bounded(column: str, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same numbers, none of them beyond `FARTHEST`."""
+    beyond = np.abs(numbers) > FARTHEST
+    if beyond.any():
+        row = int(np.argmax(beyond))
+        what = "infinite" if np.isinf(numbers[row]) else f"beyond all bounds ({numbers[row]:.3g})"
+        raise ValueError(f"column {column!r} is {what} in row {row}; leave it empty where it is not known")
     return np.asarray(numbers)
 
 
@@ -60,6 +69,13 @@ def joined(columns: Iterable[str], table: Table) -> list[str]:
         for name in columns
     ]
     return ["\n".join(row) for row in zip(*parts, strict=True)]
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number beyond all floats
+        return np.inf
 
 
 def _text(value: Any) -> str:

@@ -23,6 +23,7 @@ from halfstep.data.table import CellsHere
 from halfstep.data.tensors import OFFSETS, PLACES, Tensor
 from halfstep.engine.features import FeaturesHere, RowFeatures, encoded_rows, expected_rows, with_constant
 from halfstep.engine.protocol import Engine, KeptRows
+from halfstep.errors import check_number
 from halfstep.models.answers import Parts
 
 Array = NDArray[Any]
@@ -259,5 +260,9 @@ def from_file(saved: Saved, ids: tuple[Index, Index], free: int) -> Sides:
         # copies: SciPy puts a matrix in order in place, which a mapped file does not bear
         arrays = {"indptr": indptr.copy(), "indices": indices.copy(), "data": data.copy()}
         features = Features.from_state(kept["features"], arrays, index)
-        found.append(WeighedFeatures(features, weights, float(kept["eta"]), float(kept.get("share", HALF))))
+        eta, share = kept["eta"], kept.get("share", HALF)
+        check_number("eta", eta, above=0)
+        check_number("share", share, above=0)
+        check_number("what share leaves of 1", 1 - share, at_least=0)
+        found.append(WeighedFeatures(features, weights, float(eta), float(share)))
     return found[0], found[1]

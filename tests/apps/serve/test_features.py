@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from fastapi.testclient import TestClient
 
-from halfstep import WALS, Features
+from halfstep import PLQMF, WALS, Features
 from halfstep.apps.serve import create_app
 from halfstep.apps.serve.told import FeatureNames
 
@@ -46,6 +46,8 @@ def test_items_and_features_are_both_heard(asked):
         ({"features": {"colour": "red"}}, "none of the columns"),
         ({"features": {}}, "features"),
         ({"features": {"group": "left"}, "items": ["a"], "how": "average"}, "looks at items alone"),
+        ({"features": {"size": 1e300}}, "beyond all bounds"),  # a reshape of nothing failed
+        ({"features": {"size": 10**400}}, "infinite"),  # 500
     ],
 )
 def test_what_cannot_be_read_is_refused(asked, body, text):
@@ -58,6 +60,17 @@ def test_a_model_without_features_says_so(client):
     answer = client.post("/recommend_for", json={"features": {"group": "left"}})
     assert answer.status_code == 422
     assert "fitted without features" in answer.text
+
+
+def test_a_model_of_ratings_says_that_it_is_not_asked_by_features(tmp_path):
+    pairs = [(u, i) for u in range(6) for i in range(5)]
+    about = {u: {"group": "ab"[u % 2]} for u in range(6)}
+    model = PLQMF(rank=2, random_state=0).fit(pairs, [float((u * i) % 5) for u, i in pairs], user_features=about)
+    model.save(tmp_path / "ratings.safetensors")
+    with TestClient(create_app(tmp_path / "ratings.safetensors")) as client:
+        answer = client.post("/recommend_for", json={"features": {"group": "a"}})
+    assert answer.status_code == 422
+    assert "a PLQMF is not asked by features here" in answer.text
 
 
 def test_features_are_completed_by_name_with_what_a_request_says(served, asked):

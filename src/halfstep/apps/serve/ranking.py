@@ -180,8 +180,10 @@ class RankingAnswers:
         if features is None:
             return
         known = getattr(self.model.fitted_, "known", (None, None))[0]
-        if known is None or not self.folds_items:
+        if known is None:
             raise FieldError("features", "this model was fitted without features of users; leave them out")
+        if not self.folds_items:
+            raise FieldError("features", f"a {type(self.model).__name__} is not asked by features here; leave them out")
         if how == "average":
             raise FieldError("how", "'average' looks at items alone; leave `features` out, or take 'fold_in'")
         try:
