@@ -1,17 +1,19 @@
 """Time to the answer: processor seconds until a fit is good, against implicit, irspack and cmfrec, in one run.
 
-    python benchmarks/answer.py objective [--size small|large] [--rank 64 128]
+    python benchmarks/answer.py objective [--size small|middle|large] [--rank 64 128]
     python benchmarks/answer.py ranking [ESCO] [MovieTweetings]
     python benchmarks/answer.py tune
 
 objective : until the objective is within 0.1% of the converged one, which is the lowest that anybody reached, ours with
-    SWEEPS sweeps among them. `large` is 100,000 x 20,000 with 10.4M cells, `small` a tenth of it in every direction.
-ranking : until NDCG@20 is 99% of the converged one, that of LONG sweeps of the exact solver, at the same penalty.
+    SWEEPS sweeps among them. `large` is 100,000 x 20,000 with 10.4M cells, `middle` a third of it in every direction and
+    `small` a tenth. A peer that has used CAP times the seconds of ours is stopped.
+ranking : until NDCG@20 is 99% of the converged one, that of LONG sweeps of the exact solver, at the same penalty. Rankings
+    depend on the start, so every repeat has another seed, for everybody, and its own converged one.
 tune : processor seconds of a search of 30 trials over ESCO, test and all, in fits of the best WALS it found, and of
     `WALS()`; then the same of a search for parameters of WALS alone, without its test.
 
-Everybody minimises the same number, and one function computes it from everybody's factors; that is not timed, nor is
-reading. Seconds are of all threads, so that other work on the machine changes them little; medians of --repeats.
+Everybody minimises the same number (weights are handed over in the terms of each), and one function computes it from
+everybody's factors; that is not timed, nor is reading. Seconds are of all threads, so that other work on the machine changes them little; medians of --repeats.
 cmfrec says nothing between sweeps: it is run with 1, 2, 4, ... of them, and the first run that arrives counts.
 """
 
@@ -27,6 +29,7 @@ import contextlib
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,15 +46,21 @@ from halfstep.core.loop import alternate, measure
 from halfstep.engine import LocalEngine, Problem, Side, Solver
 from halfstep.models.recommend import top_k
 
-SIZES = {"large": (100_000, 20_000, 10_400_000), "small": (10_000, 2_000, 500_000)}
-SWEEPS, LONG, MOST = 150, 30, 512
+SIZES = {"large": (100_000, 20_000, 10_400_000), "middle": (33_000, 6_600, 1_150_000), "small": (10_000, 2_000, 500_000)}
+SWEEPS, LONG, MOST, CAP = 150, 30, 512, 5.0
+HOPELESS = {"implicit Cholesky", "cmfrec Cholesky"}
+"""From rank 128 on, for objectives: one of their sweeps takes longer than the whole race of ours."""
 HELD = {"ESCO": 0.3, "MovieTweetings": 5.0}
 """Penalties of every row, as implicit and cmfrec have them: about those of `WALS()` at the mean number of cells."""
 Good = Callable[[Any, Any], bool]
+Found = tuple[float, int] | None
 
 
 class Race:
-    """The same cells, rank, background and penalty for everybody. A run returns seconds and sweeps, None if never."""
+    """The same cells, rank, background and penalty for everybody. A run returns seconds and sweeps, None if it did not
+    arrive in `most` sweeps or `limit` seconds."""
+
+    limit, seed = np.inf, 0
 
     def __init__(self, matrix: Any, rank: int, background: float, reg: float, threads: int) -> None:
         self.matrix, self.rank, self.background, self.reg, self.threads = matrix, rank, background, reg, threads
@@ -64,37 +73,44 @@ class Race:
         session = LocalEngine(self.threads).open(self.problem, factors, Solver())
         return measure(session, session.evaluate())["objective"]
 
-    def ours(self, solver: Solver, good: Good, most: int = MOST) -> tuple[float, int] | None:
-        factors, order = initial_factors(self.problem.observations, self.rank, "scaled", 0, np.float32)
+    def ours(self, solver: Solver, good: Good, most: int = MOST, led: bool = True) -> Found:
+        clock = Clock(self.limit)
+        factors, order = initial_factors(self.problem.observations, self.rank, "power", self.seed, np.float32)
         session = LocalEngine(self.threads).open(self.problem, factors, solver)
-        clock = Clock()
         alternate(
-            session, order=order, max_iter=most, tol=0.0, callbacks=[lambda _: clock.stop(good, *session.factors)]
+            session,
+            order=order,
+            max_iter=most,
+            tol=0.0,
+            callbacks=[lambda _: clock.stop(good, *session.factors)],
+            first=partial(session.lead, order) if led else None,
         )
         return clock.found
 
-    def irspack(self, kind: str, good: Good, most: int = MOST) -> tuple[float, int] | None:
+    def irspack(self, kind: str, good: Good, most: int = MOST) -> Found:
         from irspack.recommenders.ials import IALSTrainer, LossType, SolverType
 
+        beyond = sp.csr_matrix(self.matrix, dtype=np.float32)
+        beyond.data = beyond.data - np.float32(self.background)  # what an observed cell weighs more than an unobserved one
         trainer = IALSTrainer(
-            sp.csr_matrix(self.matrix), self.rank, self.background, self.reg, 0.0, 0.1, getattr(SolverType, kind), 3,
-            64, LossType.IALSPP, 0, self.threads, 5, 7,
+            beyond, self.rank, self.background, self.reg, 0.0, 0.1, getattr(SolverType, kind), 3,
+            64, LossType.ORIGINAL, self.seed, self.threads, 5, 7,
         )  # fmt: skip
-        clock = Clock()
+        clock = Clock(self.limit)
         for _ in range(most):
             trainer.run_epoch()
             if clock.stop(good, trainer.core_trainer.user, trainer.core_trainer.item):
                 break
         return clock.found
 
-    def implicit(self, use_cg: bool, good: Good, most: int = MOST) -> tuple[float, int] | None:
+    def implicit(self, use_cg: bool, good: Good, most: int = MOST) -> Found:
         from implicit.cpu.als import AlternatingLeastSquares
 
         model = AlternatingLeastSquares(
             factors=self.rank, regularization=self.reg / self.background, alpha=1.0, use_cg=use_cg, iterations=most,
-            num_threads=self.threads, random_state=0, dtype=np.float32,
+            num_threads=self.threads, random_state=self.seed, dtype=np.float32,
         )  # fmt: skip
-        clock = Clock()
+        clock = Clock(self.limit)
 
         def after(*_: Any) -> None:
             if clock.stop(good, model.user_factors, model.item_factors):
@@ -105,13 +121,14 @@ class Race:
             model.fit(weights, show_progress=False, callback=after)
         return clock.found
 
-    def cmfrec(self, use_cg: bool, good: Good, most: int = MOST) -> tuple[float, int] | None:
+    def cmfrec(self, use_cg: bool, good: Good, most: int = MOST) -> Found:
         from cmfrec import CMF_implicit
 
-        cells, sweeps = sp.coo_matrix(self.matrix, dtype=np.float32), 1
-        while sweeps <= most:
+        cells, sweeps, spent = sp.coo_matrix(self.matrix / self.background, dtype=np.float32), 1, 0.0
+        cells.data -= 1  # which it adds again
+        while sweeps <= most and 2 * spent < self.limit:  # the next one takes twice as long
             model = CMF_implicit(
-                k=self.rank, lambda_=self.reg / self.background, alpha=1 / self.background - 1, use_cg=use_cg,
+                k=self.rank, lambda_=self.reg / self.background, alpha=1.0, use_cg=use_cg, seed=self.seed + 1,
                 niter=sweeps, nthreads=self.threads, use_float=True, finalize_chol=False, verbose=False,
                 precompute_for_predictions=False,
             )  # fmt: skip
@@ -125,11 +142,11 @@ class Race:
 
 
 class Clock:
-    """Processor seconds of sweeps, not those of judging them."""
+    """Processor seconds of sweeps, not those of judging them; it stops after `limit` of them."""
 
-    def __init__(self) -> None:
-        self.spent, self.sweeps, self.begun = 0.0, 0, time.process_time()
-        self.found: tuple[float, int] | None = None
+    def __init__(self, limit: float) -> None:
+        self.limit, self.spent, self.sweeps, self.begun = limit, 0.0, 0, time.process_time()
+        self.found: Found = None
 
     def stop(self, good: Good, users: Any, items: Any) -> bool:
         self.spent += time.process_time() - self.begun
@@ -137,36 +154,47 @@ class Clock:
         if good(users, items):
             self.found = self.spent, self.sweeps
         self.begun = time.process_time()
-        return self.found is not None
+        return self.found is not None or self.spent > self.limit
 
 
-def compare(what: str, race: Race, good: Good, peers: list[str], repeats: int, most: int) -> None:
+OURS = "halfstep auto"
+
+
+def compare(what: str, race: Race, goal_of: Callable[[], Good], left_out: set[str], chosen: Any) -> None:
     """Everybody's median, in turn, and how many times as long as the default of ours it took."""
-    auto = Solver("auto", exact_below=1e-4)
-    runs: dict[str, Callable[[], tuple[float, int] | None]] = {
-        "halfstep auto": lambda: race.ours(auto, good, most),
-        "halfstep exact": lambda: race.ours(Solver(), good, most),
-        "irspack CG": lambda: race.irspack("CG", good, most),
-        "irspack iALS++": lambda: race.irspack("IALSPP", good, most),
-        "irspack Cholesky": lambda: race.irspack("CHOLESKY", good, most),
-        "implicit CG": lambda: race.implicit(True, good, most),
-        "implicit Cholesky": lambda: race.implicit(False, good, most),
-        "cmfrec CG": lambda: race.cmfrec(True, good, most),
-        "cmfrec Cholesky": lambda: race.cmfrec(False, good, most),
+    auto, most = Solver("auto", exact_below=1e-4), chosen.most
+    runs: dict[str, Callable[[Good], Found]] = {
+        OURS: lambda good: race.ours(auto, good, most),
+        "halfstep auto, random start": lambda good: race.ours(auto, good, most, led=False),
+        "halfstep exact": lambda good: race.ours(Solver(), good, most),
+        "irspack CG": lambda good: race.irspack("CG", good, most),
+        "irspack iALS++": lambda good: race.irspack("IALSPP", good, most),
+        "irspack Cholesky": lambda good: race.irspack("CHOLESKY", good, most),
+        "implicit CG": lambda good: race.implicit(True, good, most),
+        "implicit Cholesky": lambda good: race.implicit(False, good, most),
+        "cmfrec CG": lambda good: race.cmfrec(True, good, most),
+        "cmfrec Cholesky": lambda good: race.cmfrec(False, good, most),
     }
-    found: dict[str, list[tuple[float, int] | None]] = {name: [] for name in runs if not peers or name in peers}
-    for _ in range(repeats):
+    wanted = [name for name in runs if name not in left_out and (not chosen.only or name in (OURS, *chosen.only))]
+    found: dict[str, list[Found]] = {name: [] for name in wanted}
+    for race.seed in range(chosen.repeats):
+        race.limit = np.inf
+        good = goal_of()
         for name, times in found.items():
-            times.append(runs[name]())
+            times.append(runs[name](good))
             print(f"  {name}: {times[-1]}", flush=True)
-    first, rows = np.median([each[0] for each in found["halfstep auto"] if each]), []
+            if name == OURS and times[-1] is not None:
+                race.limit = chosen.cap * times[-1][0]
+    first, rows = np.median([each[0] for each in found[OURS] if each]), []
     for name, times in found.items():
         arrived = [each for each in times if each is not None]
-        if not arrived:
-            rows.append([name, f"over {most}", "", ""])
+        if 2 * len(arrived) <= len(times):
+            rows.append([name, "", "", f"over {chosen.cap:g}"])
             continue
-        seconds = np.median([each[0] for each in arrived])
-        rows.append([name, str(arrived[0][1]), f"{seconds:.2f}", f"{seconds / first:.1f}"])
+        late = [(np.inf, np.inf)] * (len(times) - len(arrived))
+        seconds, sweeps = np.median(np.array([*arrived, *late], float), axis=0)
+        rows.append([name, f"{sweeps:g}", f"{seconds:.2f}", f"{seconds / first:.1f}"])
+    rows += [[name, "", "", "left out"] for name in sorted(left_out)]
     print(f"\n{what}\n\n{table(['solver', 'sweeps', 'processor seconds', 'of ours'], rows)}\n", flush=True)
 
 
@@ -189,7 +217,7 @@ def objective_section(chosen: Any) -> None:
         compare(
             f"Within 0.1% of the converged objective ({min(lowest):,.1f}), {users:,} x {items:,}, {cells:,} cells, "
             f"rank {rank}",
-            race, good, chosen.only, chosen.repeats, chosen.most,
+            race, lambda good=good: good, HOPELESS if rank >= 128 else set(), chosen,
         )  # fmt: skip
 
 
@@ -198,22 +226,20 @@ def ranking_section(chosen: Any) -> None:
         seen, hidden = cut(cells, 301, 0)
         seen, rows = sp.csr_array(seen.astype(np.float32)), np.flatnonzero(np.diff(hidden.indptr))
         for rank in chosen.rank:
-            race, values = Race(seen, rank, 0.03, HELD[name], chosen.threads), list[float]()
+            race, goals = Race(seen, rank, 0.03, HELD[name], chosen.threads), list[float]()
 
             def ndcg(u: Any, v: Any, seen: Any = seen, hidden: Any = hidden, rows: Any = rows) -> float:
                 left, right = (np.ascontiguousarray(side, np.float32) for side in (u[rows], v))
                 return float(np.mean(hs.metrics.ndcg_at_k(top_k(left, right, 20, seen[rows], 2)[0], hidden[rows], 20)))
 
-            def end(u: Any, v: Any, values: list[float] = values, ndcg: Any = ndcg) -> bool:
-                values.append(ndcg(u, v))
-                return False
+            def goal_of(race: Race = race, goals: list[float] = goals, ndcg: Any = ndcg) -> Good:
+                values: list[float] = []
+                race.ours(Solver(), lambda u, v: bool(values.append(ndcg(u, v))), LONG, led=False)
+                goals.append(0.99 * values[-1])
+                return lambda u, v: ndcg(u, v) >= goals[-1]
 
-            race.ours(Solver(), end, LONG)
-            compare(
-                f"99% of the converged NDCG@20 ({values[-1]:.4f}), {name}, rank {rank}",
-                race, lambda u, v, goal=0.99 * values[-1], ndcg=ndcg: ndcg(u, v) >= goal, chosen.only, chosen.repeats,
-                chosen.most,
-            )  # fmt: skip
+            compare(f"99% of the converged NDCG@20, {name}, rank {rank}", race, goal_of, set(), chosen)
+            print(f"goals {' '.join(f'{goal:.4f}' for goal in goals)}", flush=True)
 
 
 def seconds_of(fit: Callable[[], Any], repeats: int) -> float:
@@ -255,8 +281,9 @@ if __name__ == "__main__":
     parser.add_argument("names", nargs="*", help="ranking: which data sets")
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--rank", type=int, nargs="+", default=[64, 128])
-    parser.add_argument("--only", nargs="+", default=[], help="which solvers; 'halfstep auto' must be one of them")
+    parser.add_argument("--only", nargs="+", default=[], help="which solvers beside 'halfstep auto'")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--cap", type=float, default=CAP, help="stop a peer after so many times the seconds of ours")
     parser.add_argument("--most", type=int, default=MOST, help="give up after so many sweeps")
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()

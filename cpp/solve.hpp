@@ -89,6 +89,14 @@ bool solve_or_repair(const HalfStep<T>& h, int64_t i, Workspace<T>& ws, Sums& su
 // law with that quadratic: Q = L L', b = L'^-1 (L^-1 q + e), e standard normal.
 template <class T, class Again>
 bool finish_row(const HalfStep<T>& h, int64_t i, Workspace<T>& ws, Sums& sums, Again again) {
+  if (h.method == Method::cg && !is_labelled(h, i)) {
+    std::memcpy(ws.b, h.own + i * h.d + h.free_start, sizeof(T) * h.free());
+    again();
+    double gap = 0;
+    sums.steps += solve_cg(h, ws, gap);
+    if (gap > sums.gap) sums.gap = gap;
+    return std::isfinite(gap);
+  }
   if (h.method != Method::draw)
     return solve_or_repair(h, i, ws, sums, again, [&](int f, const auto* y) { ws.value = -dot(y, y, f) / 2; });
   return solve_or_repair(h, i, ws, sums, again, [&](int f, auto* b) { add_normals(h.noise, i, f, b); });

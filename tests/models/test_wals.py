@@ -34,7 +34,7 @@ class TestContract(EstimatorContract):
         "background": {"background": 0.3},
         "reg": {"reg": 0.5},
         "reg_scaling": {"reg_scaling": "count"},
-        "loss": {"loss": "huber"},
+        "loss": {"loss": "logistic"},
         "weighting": {"weighting": "bm25"},
         "background_power": {"background_power": 0.5},
         "weight_power": {"weight_power": (-0.3, 0.2)},
@@ -111,7 +111,8 @@ def test_the_objective_is_that_of_the_docstring(X, solver, dtype, reg_scaling):
 def test_a_fit_is_the_oracle_from_the_same_start(shape):
     cells = random_cells(3, shape)
     for background in (0.0, 0.1):
-        model = small(background=background, reg_scaling="constant", max_iter=3, solver="exact").fit(matrix(cells))
+        settings = {"background": background, "reg_scaling": "constant", "max_iter": 3}
+        model = small(**settings, solver="exact", init="scaled").fit(matrix(cells))
         start, order = initial_factors(Observations.from_weights(matrix(cells), np.float64), 4, "scaled", 0, np.float64)
         arguments = [(cells.rows, cells.columns), (cells.columns, cells.rows)]
         first, second = order
@@ -323,7 +324,7 @@ def test_a_grid_can_search(X):
         ({"max_iter": 0}, r"max_iter=0 must be a whole number of at least 1"),
         ({"tol": -1}, r"tol=-1 must be a finite number of at least 0"),
         ({"solver": "choleski"}, r"solver='choleski' is not known.*Did you mean 'cholesky'\?"),
-        ({"init": "random"}, r"init='random' is not known; it must be one of \['scaled', 'normal', 'svd'\]"),
+        ({"init": "random"}, r"init='random' is not known; it must be one of \['power', 'scaled', 'normal', 'svd'\]"),
         ({"n_init": 0}, r"n_init=0 must be a whole number of at least 1"),
         ({"dtype": "float16"}, r"dtype='float16' is not known; it must be one of \['float32', 'float64'\]"),
         ({"n_threads": 0}, r"n_threads=0 must be a whole number of at least 1, or None"),
@@ -372,7 +373,7 @@ def test_a_warm_start_goes_on_at_a_larger_rank_from_where_the_smaller_one_was():
     small = model.objective_
     wide = model.set_params(rank=8, max_iter=1).fit(cells)
     assert wide.user_factors_.shape == (60, 8)
-    cold = WALS(8, 0.1, 0.001, random_state=0, max_iter=1, tol=0, dtype="float64").fit(cells)
+    cold = WALS(8, 0.1, 0.001, random_state=0, max_iter=1, tol=0, dtype="float64", init="scaled").fit(cells)
     assert wide.objective_ < small
     assert wide.objective_ < cold.objective_
     with pytest.raises(ValueError, match="or a larger rank"):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from halfstep.core.cells import Observations
 from halfstep.errors import one_of
 
-INITS = ("scaled", "normal", "svd")
+INITS = ("power", "scaled", "normal", "svd")
 BLOCK_ROWS = 4096
 
 
@@ -27,20 +27,24 @@ def random_rows(seed: int, side: int, start: int, stop: int, d: int, dtype: Any 
 
 
 def initial_scale(init: str, d: int) -> float:
-    """Standard deviation of the random starts: 0.1/sqrt(d) ("scaled") or 0.1 ("normal")."""
+    """Standard deviation of the random starts: 0.1/sqrt(d) ("scaled", and "power" before it is led) or 0.1 ("normal")."""
     one_of("init", init, INITS)
-    return 0.1 / np.sqrt(d) if init == "scaled" else 0.1
+    return 0.1 if init == "normal" else 0.1 / np.sqrt(d)
 
 
 @dataclass(frozen=True)
 class OneSideAtRandom:
-    """A start with one side filled at random, row by row from the seed, and the other at zero."""
+    """A start with one side filled at random, row by row from the seed, and the other at zero.
+
+    led : whether the first sweep begins elsewhere, where `core/leading.py` leads from here. Checkpoints know it.
+    """
 
     side: int
     d: int
     scale: float
     seed: int
     dtype: Any
+    led: bool = False
 
     def rows(self, side: int, first: int, last: int) -> NDArray[Any] | None:
         """Any range of rows of a side; None where all are zero."""
@@ -89,7 +93,7 @@ def random_start(
     """
     small = 0 if shape[0] <= shape[1] else 1
     scale = float(initial_scale(init, rank))
-    return OneSideAtRandom(small, rank, scale, seed, np.dtype(dtype)), (1 - small, small)
+    return OneSideAtRandom(small, rank, scale, seed, np.dtype(dtype), led=init == "power"), (1 - small, small)
 
 
 def widened(rows: NDArray[Any], d: int, side: int, seed: int) -> NDArray[Any]:
@@ -109,7 +113,7 @@ def initial_factors(
     "svd" fills the small side with the singular vectors of the weighted targets, scaled by the roots of their values.
     """
     shape = observations.shape
-    start, order = random_start(shape, rank, "scaled" if init == "svd" else init, seed, dtype)
+    start, order = random_start(shape, rank, init, seed, dtype)
     factors = [all_rows(start, side, n) for side, n in enumerate(shape)]
     if init == "svd" and rank < min(shape):  # a rank that no truncated SVD reaches starts at random
         factors[start.side] = np.ascontiguousarray(_singular(observations, start.side, rank, seed).astype(dtype))

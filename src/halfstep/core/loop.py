@@ -93,6 +93,7 @@ def alternate(
     keep_on_interrupt: bool = False,
     label: str = "fit",
     file: LoopFile | None = None,
+    first: Callable[[], None] | None = None,
 ) -> Outcome:
     """Sweep over the sides in `order` until the objective falls by less than `tol` of itself, or a bound is reached.
 
@@ -101,6 +102,7 @@ def alternate(
     measured : the record of a sweep from the sums of its last half-step, `objective` in it; None is `measure`.
     keep_on_interrupt : Ctrl-C ends the loop after the last finished half-step instead of raising.
     file : where the loop keeps itself; it goes on from what is there.
+    first : called before the first sweep of all, so not where a loop goes on.
     """
     measured = measured or partial(measure, session)
     kept_before = None if file is None else file.taken_up()
@@ -112,6 +114,8 @@ def alternate(
     outcome = Outcome(past, past[-1]["objective"] if past else math.inf, settled(past, tol))
     session.past = outcome.history
     begun = time.perf_counter() - (past[-1]["seconds"] if past else 0.0)
+    if first is not None and not past:
+        first()
     from tqdm.auto import tqdm  # brings asyncio along
 
     bar = tqdm(

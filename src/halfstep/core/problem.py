@@ -239,6 +239,12 @@ class Problem:
             coarse += float(np.minimum(row, 3 * n * d * (4 + 2 * COARSE_STEPS)).sum()) + 3.0 * d * d * len(n)
         return coarse < COARSE_SHARE * exact
 
+    @property
+    def plain(self) -> Problem:
+        """The same under squared loss, every row held at zero and free to take any value."""
+        users, items = (Side(side.penalty, background=side.background) for side in self.sides)
+        return replace(self, sides=(users, items), loss=Squared())
+
     def learned(self, side: int, factors: NDArray[Any], n_threads: int) -> Problem:
         """The same with the best weights for the features of a side, given its rows."""
         sides = [held.learned(factors, n_threads) if k == side else held for k, held in enumerate(self.sides)]

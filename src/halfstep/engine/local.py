@@ -17,6 +17,7 @@ from halfstep.core.arrays import HalfStep
 from halfstep.core.blas import one_blas_thread
 from halfstep.core.cells import DenseCells, Observations
 from halfstep.core.extrapolate import Momentum
+from halfstep.core.leading import STEP, levelled
 from halfstep.core.loop import Callback, Record
 from halfstep.core.losses import Squared
 from halfstep.core.losses.constant import best_constant
@@ -95,6 +96,21 @@ class LocalSession:
         self.factors = [rows.astype(np.float64) for rows in self.factors]
         self._grams, self._duals, self._costs = [None, None], [None, None], [None, None]
         self._ended = [None if rows is None else rows.astype(np.float64) for rows in self._ended]
+
+    def lead(self, order: Sequence[int]) -> None:
+        """Rows of the side that the first sweep fixes go where one power step leads; the others go back to zero."""
+        told, fixed = order[0], order[-1]
+        rows = [rows.copy() if side == fixed else rows for side, rows in enumerate(self.factors)]
+        first = LocalSession(self.problem.plain, rows, STEP, self.n_threads)
+        for side in order:
+            first.half_step(side)
+        weights = self.problem.sides[fixed].background
+        size = len(self.factors[fixed]) if weights is None else float(weights.sum())
+        matrix = levelled(*symmetric_eigen(first.gram(fixed)), size)
+        if matrix is not None:  # in place: rows may be those of a file
+            self.factors[fixed][...] = first.factors[fixed]
+            _core.rotate(self.factors[fixed], np.ascontiguousarray(matrix, self.dtype), 0, self.n_threads)
+        self.factors[told][...] = 0
 
     def leap(self, side: int) -> bool:
         """Rows of `side` follow their momentum, the others too where a half-step starts from them."""

@@ -27,7 +27,7 @@ from halfstep.engine.drawing import CellsToDraw
 from halfstep.engine.features import RowFeatures
 from halfstep.engine.kept import Stateful
 
-__all__ = ["Cut", "Engine", "GivenCells", "KeptRows", "KeptSide", "Session", "Start"]
+__all__ = ["Cut", "Engine", "GivenCells", "KeptRows", "KeptSide", "OpenSession", "Session", "Start"]
 
 Array = NDArray[Any]
 Decode = Callable[[NDArray[np.float64]], Array]
@@ -41,6 +41,14 @@ class Start(Protocol):
     @property
     def dtype(self) -> Any: ...
     def rows(self, side: int, first: int, last: int) -> Array | None: ...
+
+
+class OpenSession(Session, Protocol):
+    """What an engine opens: a session that can be led from its start to where the cells are."""
+
+    def lead(self, order: Sequence[int]) -> None:
+        """Before the first sweep: rows of the side that it fixes first go where one power step over the sides in
+        `order` leads (`core/leading.py`); the others go back to zero."""
 
 
 class Cut(Protocol):
@@ -177,7 +185,7 @@ class Engine(Protocol):
     def warm(self, kept: KeptRows | None, dtype: Any) -> list[Array] | None:
         """A start where an earlier fit ended; None where there was none. Raises where an engine has no such start."""
 
-    def open(self, problem: Problem, start: Any, solver: Solver) -> Session:
+    def open(self, problem: Problem, start: Any, solver: Solver) -> OpenSession:
         """A session from a `Start`, or from one (n, d) array for each side, which it takes over and changes."""
 
     def kept_loop(self, file: SweepFile, session: Any, others: Sequence[Stateful] = ()) -> LoopFile:

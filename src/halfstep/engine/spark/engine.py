@@ -138,7 +138,7 @@ class SparkEngine:
     ) -> Iterator[tuple[OneSideAtRandom, tuple[int, int]]]:
         """As on one machine, but made where the rows are."""
         if init == "svd":
-            raise ValueError("init='svd' needs the whole matrix on one machine; use init='scaled' with SparkEngine.")
+            raise ValueError("init='svd' needs the whole matrix on one machine; use init='power' with SparkEngine.")
         if self.checkpoint is not None and len(seeds) > 1:
             raise ValueError(
                 f"n_init={len(seeds)} does not go with checkpoints: one folder holds the sweeps of one start. "

@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from halfstep.core.leading import STEP, levelled
 from halfstep.core.loop import Callback, Record
 from halfstep.core.problem import Problem, Side, Solver
 from halfstep.core.regression import LEARNED
@@ -56,6 +57,22 @@ class DistributedSession:
 
     def widen(self) -> bool:
         return False
+
+    def lead(self, order: Sequence[int]) -> None:
+        told, fixed = order[0], order[-1]
+        solver, problem = self.solver, self.problem
+        self.solver, self.problem = STEP, problem.plain
+        for side in order:
+            self.half_step(side)
+        self.solver, self.problem = solver, problem
+        matrix = levelled(*symmetric_eigen(self._gram(fixed)), self.factors[fixed].layout.n)
+        old = held(self.factors)
+        if matrix is not None:
+            self.factors[fixed].rotate(np.ascontiguousarray(matrix, self.dtype))
+            self.factors[fixed].gram = matrix.T @ self._gram(fixed) @ matrix
+        layout = self.factors[told].layout
+        self.factors[told] = Factors(self.cells.context, layout, np.zeros((len(layout.long), self.d), self.dtype))
+        let_go(old, self.factors)
 
     reached: float | None = None
 
