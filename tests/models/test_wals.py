@@ -47,7 +47,9 @@ class TestContract(EstimatorContract):
         "dtype": {"dtype": "float32"},
         "random_state": {"random_state": 1},
     }
-    inert: ClassVar = {"n_threads", "verbose", "callbacks", "max_seconds", "engine", "feature_reg", "common_words"} | {
+    inert: ClassVar = {"n_threads", "verbose", "callbacks", "max_seconds", "engine", "feature_reg"} | {
+        "common_words",
+        "kindred",
         "checkpoint",
         "every",
         "resume",

@@ -18,12 +18,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from halfstep.core.blas import one_blas_thread
 from halfstep.data.feature_columns import unit_rows
 from halfstep.data.features import Features
 from halfstep.models.answers import Parts
-from halfstep.models.item_matrix import best_of_blocks
-from halfstep.models.recommend import Best, FactorScorer
 
 Array = NDArray[Any]
 
@@ -90,11 +87,11 @@ class CommonWords:
         """Of the items of the fit."""
         return self._worded(self.items, self.counts > 0)
 
-    def beside(self, factors: FactorScorer, users: Features, counts: Array, new: Features | None = None) -> WordScorer:
-        """The scorer, words added for users with these features and so many cells. new : items in place of those of
-        the fit, which nobody has."""
+    def beside(self, users: Features, counts: Array, new: Features | None = None) -> WordsSaid:
+        """What is added for users with these features and so many cells. new : items in place of those of the fit,
+        which nobody has."""
         listed = self.worded if new is None else self._worded(new, np.zeros(len(new), np.bool_))
-        return WordScorer(factors, self.strength, self.vocabulary.rows(0, users), np.asarray(counts), listed)
+        return WordsSaid(self.strength, self.vocabulary.rows(0, users), np.asarray(counts), listed)
 
     def parts(self, user: Features, count: int, item: int) -> Parts:
         """What each word adds to the score of one item for one user with so many cells."""
@@ -112,30 +109,14 @@ class CommonWords:
 
 
 @dataclass(frozen=True, eq=False)
-class WordScorer:
-    """Scores of factors, and of words in common. users : t of each row of the factors. counts : of their cells."""
+class WordsSaid:
+    """What words in common add for some rows. users : t of each. counts : of their cells."""
 
-    factors: FactorScorer
     strength: float
     users: sp.csr_array
     counts: Array
     worded: WordedItems
 
-    @one_blas_thread
-    def parts(self, rows: slice) -> tuple[Array, Array]:
-        """Scores of factors, and what words say in full strength, (rows, items) each, dense."""
-        left, right = self.factors.left[rows], self.factors.right
-        return left @ right.T, self.worded.scores(self.users[rows], self.counts[rows])
-
-    def scores(self, rows: slice = slice(None)) -> Array:
-        """(rows, items), dense: ask for a block of rows at a time."""
-        factors, words = self.parts(rows)
-        return np.asarray(factors + self.strength * words)
-
-    def best(self, k: int, seen: Any, allowed: NDArray[np.int64] | None) -> Best:
-        shape = len(self.factors.left), len(self.factors.right)
-        order = np.arange(shape[1]) if allowed is None else allowed
-        return best_of_blocks(self.scores, shape, k, seen, order.astype(np.int32))
-
-    def alike(self, items: Array) -> Array:
-        return self.factors.alike(items)
+    def scores(self, rows: slice) -> Array:
+        """(rows, items), dense."""
+        return np.asarray(self.strength * self.worded.scores(self.users[rows], self.counts[rows]))

@@ -40,13 +40,14 @@ FIRST = (1, 3)
 _LEARN, _JUDGE, _ASK, _LEAST, _DEPTH, _STEPS = 20_000, 2000, 1000, 20, 20, 3
 
 
-def both_strengths(given: Any) -> tuple[float, float]:
-    """A pair (users, items) as it is; a number is for both."""
+def both_strengths(given: Any, name: str = "feature_reg", none: bool = False) -> tuple[float, float]:
+    """A pair (users, items) as it is; a number is for both. none : whether 0 is a strength."""
     pair = tuple(given) if isinstance(given, (tuple, list)) else (given, given)
     if len(pair) != 2:
-        raise ValueError(f"feature_reg={given!r} must be a number above 0, or a pair (users, items) of them.")
+        least = "at least 0" if none else "above 0"
+        raise ValueError(f"{name}={given!r} must be a number {least}, or a pair (users, items) of them.")
     for each in pair:
-        check_number("feature_reg", each, above=0)
+        check_number(name, each, **({"at_least": 0} if none else {"above": 0}))
     return float(pair[0]), float(pair[1])
 
 

@@ -22,14 +22,14 @@ from halfstep.engine.protocol import KeptSide
 from halfstep.figures.shown import ShownRecommender
 from halfstep.metrics import ndcg_at_k
 from halfstep.models.answers import Explanation
-from halfstep.models.common_words import WordScorer
+from halfstep.models.added import Added, AddedScorer
 from halfstep.models.factor import FactorModel
 from halfstep.models.fold_in import Newcomer, average_of, explained, somebody_with
 from halfstep.models.held_out import keep_some
 from halfstep.models.item_index import ItemIndex, Vectors
 from halfstep.models.known import expected_new, need, with_items
 from halfstep.models.newcomers import NewcomerRecommender
-from halfstep.models.recommend import FactorScorer, Scorer
+from halfstep.models.recommend import FactorScorer, Scorer, seen_by
 from halfstep.models.strength import ImplicitFit
 
 
@@ -91,19 +91,23 @@ class ImplicitModel(ShownRecommender, Transformer, FactorModel[ImplicitFit], New
             if features is not None:
                 raise ValueError("how='average' looks at items alone; leave features out, or take how='fold_in'.")
             return self._scored(average_of(self._fit(), weighed.cells, self._number()))
-        return self._told(self._folded(weighed, features).whole(), features, given.cells.counts)
+        return self._told(self._folded(weighed, features).whole(), features, given.cells.to_csr())
 
     def _scorer(self, rows: NDArray[Any]) -> Scorer:
         fit = self._fit()
-        words = fit.words
-        if words is None:
+        if fit.words is None and fit.kindred is None:
             return super()._scorer(rows)
-        return self._told(fit.rows[0][rows], words.users.take(rows), fit.cells.counts[rows])
+        return self._told(fit.rows[0][rows], self._about(rows), seen_by(fit, rows))
+
+    def _about(self, rows: NDArray[Any]) -> Features | None:
+        """What is known of users of the fit."""
+        known = self._fit().known[0]
+        return None if known is None else known.features.take(rows)
 
     def _told(
-        self, left: NDArray[Any], users: Features | None, counts: NDArray[Any], new: Features | None = None
-    ) -> FactorScorer | WordScorer:
-        """What scores items for rows of users of whom this is known, and who have so many cells.
+        self, left: NDArray[Any], users: Features | None, own: Any, new: Features | None = None
+    ) -> FactorScorer | AddedScorer:
+        """What scores items for rows of users of whom this is known, and who have these cells (CSR).
 
         new : features of items that nobody has, in place of those of the fit.
         """
@@ -112,7 +116,12 @@ class ImplicitModel(ShownRecommender, Transformer, FactorModel[ImplicitFit], New
         if new is not None:
             right = need(fit.known[1], 1, "item_features").expected(new)
             factors = FactorScorer(left, right, right, self.n_threads)
-        return factors if fit.words is None or users is None else fit.words.beside(factors, users, counts, new)
+        added: list[Added] = []
+        if fit.words is not None and users is not None:
+            added.append(fit.words.beside(users, np.diff(own.indptr), new))
+        if fit.kindred is not None:
+            added += fit.kindred.beside(left, factors.right, own, users, new, self.n_threads)
+        return AddedScorer(factors, tuple(added)) if added else factors
 
     def vectors(self, measure: str = "inner") -> Vectors:
         self._refuse_words("vectors")
@@ -165,8 +174,8 @@ class ImplicitModel(ShownRecommender, Transformer, FactorModel[ImplicitFit], New
 
         For somebody new give `items`, `features` or both instead of `user`. With A the row's matrix, item k contributes
         w_k v_item' A^-1 v_k, since the user's vector is A^-1 (sum_k w_k v_k + lam W'f). Where features of users are
-        known, `features` of the answer has what each of them contributes, f_c lam v_item' A^-1 W_c, and what words add
-        that both sides say (`common_words`). Squared loss only.
+        known, `features` of the answer has what each of them contributes, f_c lam v_item' A^-1 W_c, what words add
+        that both sides say (`common_words`), and what rows alike do (`kindred`). Squared loss only.
         """
         fit = self._fit()
         if not self._loss().is_quadratic:
@@ -184,8 +193,12 @@ class ImplicitModel(ShownRecommender, Transformer, FactorModel[ImplicitFit], New
             given = without_cells(fit.items) if items is None else somebody_with(fit, items, None, self._number())
             told = None if known is None and features is None else need(known, 0, "features").encoded(features, 1)
         problem = fit.chosen.single(self._weighed(given).cells, self._loss(), fit.counts)
-        place, words = int(self.item_positions([item])[0]), fit.words
+        place, words, kindred = int(self.item_positions([item])[0]), fit.words, fit.kindred
         beside = None if words is None or told is None else words.parts(told, len(given.cells), place)
+        if kindred is not None:
+            left = self._folded(self._weighed(given), told).whole() if user is None else fit.rows[0][row]
+            alike = kindred.parts(left, fit.rows[1], given.cells.to_csr(), told, place)
+            beside = beside if alike is None else alike.merged(beside)
         return explained(fit, Newcomer(problem, told), place, beside)
 
     # ------------------------------------------------------------------ many rows at once
@@ -196,7 +209,7 @@ class ImplicitModel(ShownRecommender, Transformer, FactorModel[ImplicitFit], New
         rows : training rows whose fitted factors are used; None folds the rows of `seen` in.
         """
         scorer = self._of_rows(seen, rows)
-        return scorer.scores() if isinstance(scorer, WordScorer) else np.asarray(scorer.left @ scorer.right.T)
+        return scorer.scores() if isinstance(scorer, AddedScorer) else np.asarray(scorer.left @ scorer.right.T)
 
     def rank_items(self, seen: Any, n: int, rows: NDArray[Any] | None = None) -> NDArray[np.int32]:
         """Item positions (len, n), best first, padded with -1, cells of `seen` left out.
@@ -232,13 +245,12 @@ class ImplicitModel(ShownRecommender, Transformer, FactorModel[ImplicitFit], New
         """What scores items for training rows, or for new ones with the cells `seen`; see `_told`."""
         fit = self._fit()
         if rows is not None:
-            told = None if fit.words is None else fit.words.users.take(rows)
-            counts = np.zeros(len(rows)) if told is None else fit.cells.counts[rows]
-            return self._told(fit.rows[0][rows], told, counts, new)
+            own = seen_by(fit, rows) if fit.words is not None or fit.kindred is not None else None
+            return self._told(fit.rows[0][rows], None if own is None else self._about(rows), own, new)
         told = None
         if user_features is not None:
             told = need(fit.known[0], 0, "user_features").encoded(user_features, np.shape(seen)[0])
-        return self._told(self.transform(seen, user_features=told), told, np.diff(sp.csr_array(seen).indptr), new)
+        return self._told(self.transform(seen, user_features=told), told, sp.csr_array(seen), new)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean NDCG@10 of what users have beyond what the model knows of them.

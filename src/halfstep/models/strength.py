@@ -21,6 +21,7 @@ from halfstep.core.weighting import Margins
 from halfstep.errors import check_number
 from halfstep.models.common_words import CommonWords
 from halfstep.models.fitted import FactorFit
+from halfstep.models.kindred import Kindred
 from halfstep.models.known import BothFeatures, expecting
 
 LEAST_RANK, MOST_RANK, MOST_WORK = 128, 512, 4e11  # products of a sweep: cells times the square of the rank
@@ -71,6 +72,8 @@ class Strength:
     feature_reg: Powers = (0.0, 0.0)
     common_words: float = 0.0
     """Of words that texts of both sides have in common, in scores; the objective does not know them."""
+    kindred: Powers = (0.0, 0.0)
+    """Of what rows alike have beyond their factors, in scores of users and of items without cells; likewise."""
 
     @classmethod
     def given(
@@ -95,13 +98,15 @@ class Strength:
     @classmethod
     def kept(cls, values: Mapping[str, Any]) -> Strength:
         """From what a file keeps, which may be anything."""
-        pairs = {name: powers_of(name, values.get(name, (0.0, 0.0))) for name in ("background_power", "feature_reg")}
+        names = ("background_power", "feature_reg", "kindred")
+        pairs = {name: powers_of(name, values.get(name, (0.0, 0.0))) for name in names}
         found = cls(**(dict(values) | pairs))
         check_number("rank", found.rank, at_least=1, whole=True)
         check_number("background", found.background, at_least=0)
         check_number("reg", found.reg, at_least=0)
         check_number("unit", found.unit, above=0)
-        check_number("common_words", found.common_words, at_least=0)
+        for each in (found.common_words, *found.kindred):
+            check_number("common_words and kindred", each, at_least=0)
         if not isinstance(found.reg_scaling, str):
             check_number("reg_scaling", found.reg_scaling)
         return found
@@ -175,3 +180,10 @@ class ImplicitFit(FactorFit):
         if not self.chosen.common_words or users is None or items is None:
             return None
         return CommonWords(self.chosen.common_words, users.features, items.features, self.margins.column_counts)
+
+    @cached_property
+    def kindred(self) -> Kindred | None:
+        """What rows alike add to scores; None where they count for nothing."""
+        if not any(self.chosen.kindred):
+            return None
+        return Kindred.of(self.chosen.kindred, self.known, self.rows, self.cells.to_csr())

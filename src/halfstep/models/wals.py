@@ -21,6 +21,7 @@ from halfstep.engine import LocalEngine, Outcome, Solver
 from halfstep.engine.local import thread_count
 from halfstep.engine.protocol import Engine
 from halfstep.errors import check_number, one_of
+from halfstep.models.added_strength import learned_kindred, learned_words, trials
 from halfstep.models.answers import Explanation, Ranking
 from halfstep.models.common_words import CommonWords
 from halfstep.models.feature_strength import COLUMNS, both_strengths, learned_strengths
@@ -30,7 +31,6 @@ from halfstep.models.memory import estimate_memory
 from halfstep.models.more import grown, solve_touched, touched
 from halfstep.models.stopping import SweepJudge
 from halfstep.models.strength import ImplicitFit, Strength, powers_of
-from halfstep.models.word_strength import learned_words
 
 EXACT_SWEEPS = 2
 """The last ones of a fit under "auto", at least."""
@@ -81,6 +81,8 @@ class WALS(ImplicitModel):
     common_words : what words that texts of the user and of the item share (cosine of tf-idf) add to a score, >= 0;
         less for users with many interactions, and nothing of it is in the objective. None learns it from rows that are
         left out, as `feature_reg`; 0 leaves it out, and is all there is with SparkEngine. docs/features.md.
+    kindred : what the rows most like it by features have beyond their factors adds to the scores of a user, or of an
+        item, without interactions, >= 0: one number, or two (for users, for items). None, 0: as `common_words`.
     max_iter, tol : at most so many sweeps; stop when the objective falls by less than tol of itself.
     solver : "auto": sweeps begin where the ones before them point, unless that would raise the objective, and in
         coarse ones a row takes two steps of "cg" where that is cheaper than "exact"; the last two are exact, and all
@@ -128,6 +130,7 @@ class WALS(ImplicitModel):
     weight_power: float | tuple[float, float] = 0.0
     feature_reg: float | tuple[float, float] | None = None
     common_words: float | None = None
+    kindred: float | tuple[float, float] | None = None
     max_iter: int = 4
     tol: float = 1e-4
     solver: str = "auto"
@@ -199,8 +202,9 @@ class WALS(ImplicitModel):
         engine, dtype = self._where(), self._number()
         columns = {"user": user, "item": item, "weight": weight}
         given = engine.read(X, columns, dtype=dtype, splits=self._loss().is_quadratic, signed=self.dislikes)
-        if self.common_words and not isinstance(given, CellsHere):
-            raise ValueError("common_words needs a fit on this machine; leave it at None or 0 with SparkEngine.")
+        for name in ("common_words", "kindred"):
+            if getattr(self, name) not in (None, 0, (0, 0)) and not isinstance(given, CellsHere):
+                raise ValueError(f"{name} needs a fit on this machine; leave it at None or 0 with SparkEngine.")
         weighed = given.weighed(self._scheme(), None, dtype)
         chosen = self._chosen(weighed.cells)
         counts = schemes.margins(given.cells) if chosen.counts_matter and isinstance(given, CellsHere) else None
@@ -244,7 +248,7 @@ class WALS(ImplicitModel):
         known = known_of(features, session, dtype)
         fit = ImplicitFit(engine.keep(given, session), outcome, chosen, known=known)
         if isinstance(given, CellsHere):
-            fit = replace(fit, chosen=replace(chosen, common_words=self._common_words(fit, session.problem)))
+            fit = replace(fit, chosen=self._with_added(fit, session.problem))
         self.fitted_ = fit
         return self
 
@@ -296,6 +300,8 @@ class WALS(ImplicitModel):
         check_number("n_init", self.n_init, at_least=1, whole=True)
         if self.feature_reg is not None:
             both_strengths(self.feature_reg)
+        if self.kindred is not None:
+            both_strengths(self.kindred, "kindred", none=True)
         for name in ("background", "reg", "common_words"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), at_least=0)
@@ -334,15 +340,20 @@ class WALS(ImplicitModel):
         (start, order), *_ = engine.starts(cells, min(chosen.rank, COLUMNS), "scaled", [0], self._number())
         return learned_strengths(engine, plain, start, order, told)
 
-    def _common_words(self, fit: ImplicitFit, problem: Any) -> float:
-        """How much words in common count: as given, or learned; nothing where only one side has words."""
-        users, items = fit.known
-        if self.common_words == 0 or users is None or items is None:
-            return 0.0
-        if self.common_words is not None:
-            return float(self.common_words)
-        words = CommonWords(1.0, users.features, items.features, fit.margins.column_counts)
-        return learned_words(words, problem, fit.rows, (users, items), thread_count(self.n_threads))
+    def _with_added(self, fit: ImplicitFit, problem: Any) -> Strength:
+        """How much counts what is added to scores of factors: as given, or learned where features are known."""
+        (users, items), threads = fit.known, thread_count(self.n_threads)
+        words = self.common_words if users is not None and items is not None else 0.0
+        kindred = (0.0, 0.0) if users is None and items is None else self.kindred
+        tried = list(trials(problem, fit.rows, fit.known, threads)) if words is None or kindred is None else []
+        if words is None:
+            assert users is not None and items is not None
+            said = CommonWords(1.0, users.features, items.features, fit.margins.column_counts)
+            words = learned_words(said, tried)
+        chosen = replace(fit.chosen, common_words=float(words))
+        if kindred is None:
+            kindred = learned_kindred(replace(fit, chosen=chosen).words, tried, threads)
+        return replace(chosen, kindred=both_strengths(kindred, "kindred", none=True))
 
     def _starts(self, engine: Engine, given: Any, rank: int) -> Iterator[tuple[Any, tuple[int, int], bool]]:
         """Where factors start, the order of half-steps, and whether rows are led from there: for each of `n_init`."""

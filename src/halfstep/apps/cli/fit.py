@@ -53,6 +53,10 @@ def fit_wals(
         float | None,
         typer.Option(help="What words add that texts of both sides share; learned when left out, 0 for none.", min=0),
     ] = None,
+    kindred: Annotated[
+        float | None,
+        typer.Option(help="What rows alike add to new ones; learned when left out, 0 for none.", min=0),
+    ] = None,
     loss: Loss = "squared",
     weighting: Weighting = "none",
     max_iter: Sweeps = None,
@@ -89,6 +93,7 @@ def fit_wals(
         weighting=weighting,
         **given(reg_scaling=options.scaling(reg_scaling), feature_reg=feature_reg, max_iter=max_iter, tol=tol),
         common_words=common_words,
+        kindred=kindred,
         n_threads=threads,
         max_seconds=max_seconds,
         random_state=seed,
