@@ -46,7 +46,11 @@ from halfstep.core.loop import alternate, measure
 from halfstep.engine import LocalEngine, Problem, Side, Solver
 from halfstep.models.recommend import top_k
 
-SIZES = {"large": (100_000, 20_000, 10_400_000), "middle": (33_000, 6_600, 1_150_000), "small": (10_000, 2_000, 500_000)}
+SIZES = {
+    "large": (100_000, 20_000, 10_400_000),
+    "middle": (33_000, 6_600, 1_150_000),
+    "small": (10_000, 2_000, 500_000),
+}
 SWEEPS, LONG, MOST, CAP = 150, 30, 512, 5.0
 HOPELESS = {"implicit Cholesky", "cmfrec Cholesky"}
 """From rank 128 on, for objectives: one of their sweeps takes longer than the whole race of ours."""
@@ -91,7 +95,9 @@ class Race:
         from irspack.recommenders.ials import IALSTrainer, LossType, SolverType
 
         beyond = sp.csr_matrix(self.matrix, dtype=np.float32)
-        beyond.data = beyond.data - np.float32(self.background)  # what an observed cell weighs more than an unobserved one
+        beyond.data = beyond.data - np.float32(
+            self.background
+        )  # what an observed cell weighs more than an unobserved one
         trainer = IALSTrainer(
             beyond, self.rank, self.background, self.reg, 0.0, 0.1, getattr(SolverType, kind), 3,
             64, LossType.ORIGINAL, self.seed, self.threads, 5, 7,

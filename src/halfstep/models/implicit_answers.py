@@ -21,8 +21,8 @@ from halfstep.engine import Solver
 from halfstep.engine.protocol import KeptSide
 from halfstep.figures.shown import ShownRecommender
 from halfstep.metrics import ndcg_at_k
-from halfstep.models.answers import Explanation
 from halfstep.models.added import Added, AddedScorer
+from halfstep.models.answers import Explanation
 from halfstep.models.factor import FactorModel
 from halfstep.models.fold_in import Newcomer, average_of, explained, somebody_with
 from halfstep.models.held_out import keep_some

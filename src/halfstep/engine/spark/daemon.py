@@ -28,7 +28,9 @@ def without_archives(path: list[str]) -> list[str]:
         return path
     installed = Path(found[0].origin).with_name("version.py").read_bytes()  # type: ignore[union-attr, arg-type]
     try:
-        shipped = [zipimporter(name).get_data("pyspark/version.py") for name in archives if "pyspark" in Path(name).name]
+        shipped = [
+            zipimporter(name).get_data("pyspark/version.py") for name in archives if "pyspark" in Path(name).name
+        ]
     except (OSError, ZipImportError):
         return path
     return others if set(shipped) <= {installed} else path
