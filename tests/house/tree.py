@@ -39,6 +39,7 @@ def running(tree: ast.AST) -> Iterator[ast.AST]:
         yield from running(node)
 
 
+@cache
 def imports(module: str) -> set[str]:
     """Modules of the package that `module` imports anywhere: at its top, in functions, by name through `importlib`."""
     names = modules()
@@ -50,7 +51,7 @@ def imports(module: str) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             origin = resolve_name("." * node.level + (node.module or ""), package)
             wanted += [f"{origin}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "import_module":
             wanted += [each.value for each in node.args if isinstance(each, ast.Constant)]
     # `from a.b import c` means the module a.b.c, or the name c of a.b
     known = {*names, "halfstep._core"}

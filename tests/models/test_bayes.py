@@ -379,6 +379,7 @@ def test_memory_is_what_a_fit_holds(likelihood):
     assert 0.5 * most < stated.peak < 2 * most
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(not RATINGS.exists(), reason="MovieTweetings is not there")
 def test_a_short_chain_beats_biases_on_movietweetings():
     with RATINGS.open() as lines:
