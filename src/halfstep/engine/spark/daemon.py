@@ -3,6 +3,7 @@
 `spark.python.daemon.module=halfstep.engine.spark.daemon`, set before the session starts: Spark's daemon forks
 workers, and what it has imported they need not. Without it each worker imports for itself. Between two tasks Spark
 collects garbage in a worker, 50 ms of walking through modules; here those are set aside, once for each that came.
+What a task lets go is returned to the system.
 """
 
 import contextlib
@@ -14,6 +15,8 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from zipimport import ZipImportError, zipimporter
 
+_MMAP_THRESHOLD, _LARGE = -3, 1 << 20  # glibc's number of the setting; bytes of an array with pages of its own
+
 
 def without_archives(path: list[str]) -> list[str]:
     """A module path without Spark's archives of its own Python sources, where what they hold is installed beside them.
@@ -23,17 +26,16 @@ def without_archives(path: list[str]) -> list[str]:
     """
     archives = [name for name in path if Path(name).name == "pyspark.zip" or Path(name).name.startswith("py4j-")]
     others = [name for name in path if name not in archives]
-    found = [PathFinder.find_spec(name, others) for name in ("pyspark", "py4j")]
-    if not archives or None in found:
+    pyspark_here, py4j_here = (PathFinder.find_spec(name, others) for name in ("pyspark", "py4j"))
+    if pyspark_here is None or pyspark_here.origin is None or py4j_here is None:
         return path
-    installed = Path(found[0].origin).with_name("version.py").read_bytes()  # type: ignore[union-attr, arg-type]
+    sources = [name for name in archives if Path(name).name == "pyspark.zip"]
     try:
-        shipped = [
-            zipimporter(name).get_data("pyspark/version.py") for name in archives if "pyspark" in Path(name).name
-        ]
+        installed = Path(pyspark_here.origin).with_name("version.py").read_bytes()
+        shipped = {zipimporter(name).get_data("pyspark/version.py") for name in sources}
     except (OSError, ZipImportError):
         return path
-    return others if set(shipped) <= {installed} else path
+    return others if shipped <= {installed} else path
 
 
 def give_back() -> None:
@@ -43,12 +45,10 @@ def give_back() -> None:
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # read when a worker first imports pyarrow
 
 
-_MMAP_THRESHOLD, _LARGE = -3, 1 << 20  # glibc's number of the setting; bytes of an array with pages of its own
-
-kept = without_archives(sys.path)
-for archive in set(sys.path) - set(kept):
+_path = without_archives(sys.path)
+for archive in set(sys.path) - set(_path):
     sys.path_importer_cache.pop(archive, None)  # else its table is read again in every worker
-sys.path[:] = kept
+sys.path[:] = _path
 
 import pyspark.worker  # noqa: E402, F401
 from pyspark.daemon import manager  # noqa: E402
