@@ -17,7 +17,7 @@ from halfstep.data.files import ModelFileError
 
 from .zoo import ZOO, fitted, parts_of, put_together, questions
 
-NUMBERS = [0, 1, -1, 2, 3, 7, 255, 2**31 - 1, 2**31, 2**63 - 1, -(2**63), 1e-46, 1e308, 0.5, -0.0]
+NUMBERS = [0, 1, -1, 2, 3, 7, 255, 2**31 - 1, 2**31, 2**63 - 1, -(2**63), 1e-46, 3e38, 1e308, 0.5, -0.0]
 VALUES = [*NUMBERS, None, True, False, "", "x", "float32", [], {}, [[]], [1, 2], {"a": 1}, "\ud800"]
 VALUES += [{"$codec": "float", "value": "nan"}, {"$codec": "float", "value": "inf"}, {"$codec": "no", "value": 1}]
 VALUES += [{"$codec": "array", "value": ["<f8", [2], [1, 2]]}, {"$codec": "loss", "value": {"name": "huber"}}]

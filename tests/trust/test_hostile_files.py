@@ -80,6 +80,27 @@ def test_no_tensor_may_have_another_dtype_shape_or_a_nan(tmp_path, name):
             assert all(np.isfinite(a).all() for a in answers(name, model))
 
 
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    [
+        ("WALS", "item_factors"),
+        ("WALS-words", "user_feature_weights"),
+        ("ItemGraph", "similar_values"),
+        ("PLQMF", "user_rows"),
+        ("BayesMF", "users"),
+        ("CFEnsembleCV", "member.0.coefficients"),
+    ],
+)
+def test_numbers_whose_products_are_infinite_are_refused(tmp_path, name, tensor):
+    """They are finite, and what they answer is infinity less infinity."""
+
+    def change(document, tensors):
+        tensors[tensor].reshape(-1)[0] = np.finfo(tensors[tensor].dtype).max
+
+    with pytest.raises(ModelFileError, match=f"'{tensor}' must hold numbers whose products are finite"):
+        hs.load(spoiled(tmp_path, name, change))
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_an_unknown_parameter_or_tensor_is_named(tmp_path, name):
     with pytest.raises(ModelFileError, match="has no parameter 'colour'"):

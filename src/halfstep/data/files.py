@@ -27,7 +27,7 @@ from halfstep.data.atomic import atomic_write
 from halfstep.data.codecs import from_json, register_codec, to_json
 from halfstep.data.container import Backing, DamagedError, ModelFileError
 from halfstep.data.ids import Index
-from halfstep.data.tensors import KNOWN, REAL, Tensor, checked
+from halfstep.data.tensors import FACTORS, KNOWN, Tensor, checked
 
 __all__ = ["ModelFileError", "ModelState", "Saved", "atomic_write", "read", "register_codec", "save"]
 
@@ -93,10 +93,10 @@ class Saved:
         return found
 
     def learned(self, prefix: str, infinite: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
-        """Finite tensors of any shape under `prefix`, which is taken off. infinite : which of them need not be."""
+        """Tensors of any shape under `prefix`, which is taken off. infinite : which may be that."""
         shapes = {}
         for name in (name for name in self.arrays if name.startswith(prefix)):
-            numbers = KNOWN if name.removeprefix(prefix) in infinite else REAL
+            numbers = KNOWN if name.removeprefix(prefix) in infinite else FACTORS
             shapes[name] = Tensor(" ".join(map(str, self.arrays[name].shape)), numbers)
         return {name.removeprefix(prefix): array for name, array in self.tensors(shapes).items()}
 

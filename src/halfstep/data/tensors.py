@@ -49,6 +49,11 @@ def _no_offsets(array: NDArray[Any], of: int | None) -> bool:
     return not len(array) or array[0] != 0 or array[-1] != of or bool((array[1:] < array[:-1]).any())
 
 
+def _large(x: NDArray[Any]) -> NDArray[np.bool_]:
+    """Too large for sums of 256 products."""
+    return np.asarray(~(np.abs(x) <= np.sqrt(np.finfo(x.dtype).max) / 16))
+
+
 def _outside(lowest: int) -> Wrong:
     def wrong(array: NDArray[Any], of: int | None) -> bool:
         return bool(array.size and (array.min() < lowest or (of is not None and array.max() >= of)))
@@ -59,7 +64,8 @@ def _outside(lowest: int) -> Wrong:
 _FLOATS, _WHOLE = ("f4", "f8"), ("i4", "i8")
 REAL = Allowed(_FLOATS, _any(lambda x: ~np.isfinite(x)), "finite numbers")
 KNOWN = Allowed(_FLOATS, _any(np.isnan), "numbers, none of them NaN")
-SINGLE = Allowed(("f4",), REAL.wrong, REAL.text)
+FACTORS = Allowed(_FLOATS, _any(_large), "numbers whose products are finite")
+SINGLE = Allowed(("f4",), FACTORS.wrong, FACTORS.text)
 HOLES = Allowed(_FLOATS, _any(np.isinf), "finite numbers, or NaN for none")
 WEIGHTS = Allowed(_FLOATS, _any(lambda x: ~(np.isfinite(x) & (x >= 0))), "finite numbers >= 0")
 POSITIVE = Allowed(_FLOATS, _any(lambda x: ~(np.isfinite(x) & (x > 0))), "finite numbers > 0")

@@ -11,7 +11,7 @@ import numpy as np
 
 from halfstep.core.loop import Outcome, timeless
 from halfstep.data import files
-from halfstep.data.tensors import CODES, HOLES, POSITIVE, SHARES, WEIGHTS, Tensor, kept_classes
+from halfstep.data.tensors import CODES, FACTORS, HOLES, POSITIVE, SHARES, WEIGHTS, Tensor, kept_classes
 from halfstep.engine.local import thread_count
 from halfstep.ensemble import confidence as cell_weights
 from halfstep.ensemble.aggregators import AGGREGATORS
@@ -28,8 +28,8 @@ STATE = "aggregator."
 TASK = "task."
 UNSAVED = ("callbacks", "engine", "random_state", "checkpoint", "every", "resume")
 FITTED = {
-    "classifier_factors": Tensor("classifiers columns"),
-    "row_factors": Tensor("rows columns", like="classifier_factors"),
+    "classifier_factors": Tensor("classifiers columns", FACTORS),
+    "row_factors": Tensor("rows columns", FACTORS, like="classifier_factors"),
     "targets": Tensor("rows classifiers", HOLES),
     "mean_weights": Tensor("classifiers", WEIGHTS),
     "y": Tensor("instances", CODES, of="classes"),
@@ -39,8 +39,8 @@ FITTED = {
 }
 WEIGHED = {"weights": Tensor("rows classifiers", WEIGHTS)}
 FEATURES = {
-    "features": Tensor("instances features"),
-    "feature_mean": Tensor("features"),
+    "features": Tensor("instances features", FACTORS),
+    "feature_mean": Tensor("features", FACTORS),
     "feature_scale": Tensor("features", POSITIVE),
 }
 GROUPS = {"groups": Tensor("classifiers", CODES)}

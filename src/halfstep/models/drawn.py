@@ -17,7 +17,7 @@ from halfstep.core.loop import Record, timeless
 from halfstep.data.files import ModelFileError, Saved
 from halfstep.data.ids import Index
 from halfstep.data.table import saved_cells
-from halfstep.data.tensors import POSITIVE, SINGLE, WEIGHTS, Tensor, kept_classes
+from halfstep.data.tensors import FACTORS, POSITIVE, SINGLE, WEIGHTS, Tensor, kept_classes
 from halfstep.errors import check_number
 from halfstep.models import drawn_known
 from halfstep.models.drawn_known import KnownSides
@@ -32,7 +32,7 @@ DRAWS = {
     "items": Tensor("draws items columns", SINGLE),
     "alphas": Tensor("draws", POSITIVE),
     "noise": Tensor("draws users", POSITIVE),
-    "hyper": Tensor("2 2 draws free"),
+    "hyper": Tensor("2 2 draws free", FACTORS),
     "cuts": Tensor("draws cuts"),
     "nus": Tensor("draws", WEIGHTS),
     "user_shift": Tensor("users"),

@@ -14,7 +14,7 @@ from halfstep.core.drawn_features import DrawnWeights
 from halfstep.data.features import Features
 from halfstep.data.files import Saved
 from halfstep.data.ids import Index
-from halfstep.data.tensors import SINGLE, WEIGHTS, Tensor
+from halfstep.data.tensors import FACTORS, SINGLE, WEIGHTS, Tensor
 from halfstep.models.known import SIDES
 
 
@@ -85,7 +85,7 @@ def from_file(saved: Saved, draws: int, free: int) -> KnownSides:
             found.append(None)
             continue
         declared = {
-            f"{name}_feature_centre": Tensor("columns"),
+            f"{name}_feature_centre": Tensor("columns", FACTORS),
             f"{name}_feature_weights": Tensor("draws columns free", SINGLE),
             f"{name}_feature_spread": Tensor("draws free", WEIGHTS),
         }

@@ -21,7 +21,7 @@ from halfstep.data import files as persistence
 from halfstep.data.files import ModelState, Saved
 from halfstep.data.sweeps import SweepFile, digest_of
 from halfstep.data.table import CellsHere
-from halfstep.data.tensors import Tensor
+from halfstep.data.tensors import FACTORS, Tensor
 from halfstep.engine import LocalEngine, Outcome, alternate
 from halfstep.engine.local import thread_count
 from halfstep.engine.protocol import Engine
@@ -99,7 +99,7 @@ class FactorModel(Recommender[Fit], Generic[Fit]):
     def _saved_rows(self, saved: Saved, given: CellsHere, d: int) -> tuple[Any, Any]:
         """Rows (users, d) and (items, d) of a model file."""
         users, items = self._tensors
-        declared = {users: Tensor("users columns"), items: Tensor("items columns", like=users)}
+        declared = {users: Tensor("users columns", FACTORS), items: Tensor("items columns", FACTORS, like=users)}
         n, m = given.cells.shape
         found = saved.tensors(declared, users=n, items=m, columns=d)
         return found[users], found[items]

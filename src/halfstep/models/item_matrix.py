@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from halfstep import _core
 from halfstep.data.files import Saved
-from halfstep.data.tensors import OFFSETS, PLACES, WEIGHTS, Tensor
+from halfstep.data.tensors import FACTORS, OFFSETS, PLACES, WEIGHTS, Tensor
 from halfstep.engine.local import thread_count
 from halfstep.models.recommend import Best, pattern
 
@@ -124,11 +124,11 @@ class ItemCounts:
 
 
 COUNTS = {"item_counts": Tensor("items", WEIGHTS)}
-BETWEEN = {"weights_between": Tensor("items items")}
+BETWEEN = {"weights_between": Tensor("items items", FACTORS)}
 SIMILAR = {
     "similar_indptr": Tensor("items+1", OFFSETS, of="pairs"),
     "similar_indices": Tensor("pairs", PLACES, of="items"),
-    "similar_values": Tensor("pairs"),
+    "similar_values": Tensor("pairs", FACTORS),
 }
 
 

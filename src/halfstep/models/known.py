@@ -20,7 +20,7 @@ from halfstep.data.features import Features
 from halfstep.data.files import Saved
 from halfstep.data.ids import Index
 from halfstep.data.table import CellsHere
-from halfstep.data.tensors import OFFSETS, PLACES, Tensor
+from halfstep.data.tensors import FACTORS, OFFSETS, PLACES, Tensor
 from halfstep.engine.features import FeaturesHere, RowFeatures, encoded_rows, expected_rows, with_constant
 from halfstep.engine.protocol import Engine, KeptRows
 from halfstep.errors import check_number
@@ -253,7 +253,7 @@ def from_file(saved: Saved, ids: tuple[Index, Index], free: int) -> Sides:
             f"{name}_features_indptr": Tensor("rows+1", OFFSETS, of="values"),
             f"{name}_features_indices": Tensor("values", PLACES, of="columns"),
             f"{name}_features_data": Tensor("values"),
-            f"{name}_feature_weights": Tensor("columns+1 free"),
+            f"{name}_feature_weights": Tensor("columns+1 free", FACTORS),
         }
         sizes = {"rows": len(index), "columns": len(kept["features"]["names"]), "free": free}
         indptr, indices, data, weights = saved.tensors(declared, **sizes).values()

@@ -23,7 +23,7 @@ from halfstep.data.files import Saved
 from halfstep.data.frames import pairs_from
 from halfstep.data.ids import Index
 from halfstep.data.pairs import read_pairs
-from halfstep.data.tensors import Tensor, kept_classes
+from halfstep.data.tensors import FACTORS, Tensor, kept_classes
 from halfstep.engine.here import tell_unknown
 from halfstep.errors import check_number
 from halfstep.figures.shown import Shown
@@ -34,7 +34,7 @@ from halfstep.models.rating_penalty import learn_penalty
 ROUNDS, SETTLED = 50, 1e-6
 FARTHEST = 1.0  # a Newton step of a bias under a loss that is no parabola
 GRID = 1001  # quantiles of errors that are kept
-BIASES = {"user_bias": Tensor("users"), "item_bias": Tensor("items")}
+BIASES = {"user_bias": Tensor("users", FACTORS), "item_bias": Tensor("items", FACTORS)}
 ERRORS = {"errors": Tensor(str(GRID))}
 
 

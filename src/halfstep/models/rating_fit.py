@@ -14,7 +14,7 @@ from halfstep.core.loop import Outcome
 from halfstep.core.losses import Loss
 from halfstep.data.files import ModelFileError, Saved
 from halfstep.data.table import CellsHere
-from halfstep.data.tensors import Tensor, kept_classes
+from halfstep.data.tensors import FACTORS, Tensor, kept_classes
 from halfstep.engine.here import RowsHere
 from halfstep.errors import check_number
 from halfstep.models.fitted import FactorFit
@@ -118,7 +118,10 @@ class RatingFit(FactorFit):
         else:
             penalty, stored = RatingPenalty(**meta["penalty"]), meta["columns"]
             columns = RatingColumns(**(stored | {"pins": tuple(stored["pins"])}))
-        declared = {names[0]: Tensor("users columns"), names[1]: Tensor("items columns", like=names[0])}
+        declared = {
+            names[0]: Tensor("users columns", FACTORS),
+            names[1]: Tensor("items columns", FACTORS, like=names[0]),
+        }
         n, m = given.cells.shape
         users, items = saved.tensors(declared, users=n, items=m, columns=columns.d).values()
         classes = None if meta["classes"] is None else kept_classes(meta["classes"])

@@ -10,7 +10,7 @@ import numpy as np
 
 from halfstep.core.loop import timeless
 from halfstep.data.files import ModelFileError, Saved
-from halfstep.data.tensors import CODES, HOLES, POSITIVE, SHARES, WEIGHTS, Tensor, kept_classes
+from halfstep.data.tensors import CODES, FACTORS, HOLES, POSITIVE, SHARES, WEIGHTS, Tensor, kept_classes
 from halfstep.ensemble.family.beside import Beside
 from halfstep.ensemble.family.classes.fitting import ClassCommittee
 from halfstep.ensemble.family.classes.roster import make_class_members, make_class_views
@@ -29,8 +29,8 @@ ANSWERS = {
     "calibration": Tensor("calibration"),
 }
 BESIDE = {
-    "features.values": Tensor("instances features", optional=True),
-    "features.mean": Tensor("features", optional=True),
+    "features.values": Tensor("instances features", FACTORS, optional=True),
+    "features.mean": Tensor("features", FACTORS, optional=True),
     "features.scale": Tensor("features", POSITIVE, optional=True),
 }
 TOLD = {
