@@ -47,7 +47,7 @@ def both_strengths(given: Any, name: str = "feature_reg", none: bool = False) ->
         least = "at least 0" if none else "above 0"
         raise ValueError(f"{name}={given!r} must be a number {least}, or a pair (users, items) of them.")
     for each in pair:
-        check_number(name, each, **({"at_least": 0} if none else {"above": 0}))
+        check_number(name, each, at_least=0 if none else None, above=None if none else 0)
     return float(pair[0]), float(pair[1])
 
 

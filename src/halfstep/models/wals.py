@@ -346,11 +346,10 @@ class WALS(ImplicitModel):
         words = self.common_words if users is not None and items is not None else 0.0
         kindred = (0.0, 0.0) if users is None and items is None else self.kindred
         tried = list(trials(problem, fit.rows, fit.known, threads)) if words is None or kindred is None else []
-        if words is None:
-            assert users is not None and items is not None
+        if words is None and users is not None and items is not None:
             said = CommonWords(1.0, users.features, items.features, fit.margins.column_counts)
             words = learned_words(said, tried)
-        chosen = replace(fit.chosen, common_words=float(words))
+        chosen = replace(fit.chosen, common_words=float(words or 0))
         if kindred is None:
             kindred = learned_kindred(replace(fit, chosen=chosen).words, tried, threads)
         return replace(chosen, kindred=both_strengths(kindred, "kindred", none=True))
