@@ -27,7 +27,7 @@ def random_rows(seed: int, side: int, start: int, stop: int, d: int, dtype: Any 
 
 
 def initial_scale(init: str, d: int) -> float:
-    """Standard deviation of the random starts: 0.1/sqrt(d) ("scaled", and "power" before it is led) or 0.1 ("normal")."""
+    """Standard deviation of the random starts: 0.1/sqrt(d), or 0.1 ("normal"). "power" is led from there."""
     one_of("init", init, INITS)
     return 0.1 if init == "normal" else 0.1 / np.sqrt(d)
 

@@ -12,18 +12,20 @@ from numpy.typing import NDArray
 
 from halfstep.core.problem import COARSE_TOLERANCE, Solver
 
+Floats = NDArray[np.float64]
+
 STEP = Solver("cg", tolerance=COARSE_TOLERANCE, max_steps=1)
 EVENED = 0.25
-"""1 would leave the large directions alone on the stage, 0 let in as much noise: chosen on hidden cells of even rows."""
+"""1 keeps the large directions as large as they are, 0 lets noise grow as long: chosen on hidden cells of even rows."""
 FAINT = 1e-10
 """Of the largest square of a length: what is below is rounding."""
 
 
-def levelled(squares: NDArray[np.float64], basis: NDArray[np.float64], size: float) -> NDArray[np.float64] | None:
+def levelled(squares: Floats, basis: Floats, size: float) -> Floats | None:
     """(d, d) by which rows are multiplied so that their columns are orthogonal, more alike, and a row has length 1 on
     the mean: targets are about 1. None where there is nothing to go by.
 
-    squares, basis : eigenvalues and eigenvectors of their Gram matrix. size : the number of rows, or their weight in it.
+    squares, basis : eigenvalues and eigenvectors of their Gram matrix. size : number of rows, or their weight in it.
     """
     largest = float(squares.max())
     if not 0 < largest < np.inf or not np.isfinite(basis).all():
@@ -31,5 +33,5 @@ def levelled(squares: NDArray[np.float64], basis: NDArray[np.float64], size: flo
     squares = np.maximum(squares / largest, FAINT)
     lengths = squares ** (EVENED / 2)
     lengths *= np.sqrt(size / np.sum(lengths**2))
-    matrix: NDArray[np.float64] = basis * (lengths / np.sqrt(squares * largest))
+    matrix: Floats = basis * (lengths / np.sqrt(squares * largest))
     return matrix

@@ -89,8 +89,8 @@ class WALS(ImplicitModel):
         that follow one that gained less than 10 tol. Others solve all sweeps alike, each from where the last one
         ended: "exact" (the cheaper of primal and dual, row by row), "cholesky", "dual", "cg" (stopped by residual) or
         "subspace" (blocks of columns in turn, for ranks of 256 and more). On a cluster "auto" is "exact".
-    init : "scaled" N(0, 0.1/sqrt(rank)), "normal" N(0, 0.1), "svd", or "power": where one step of conjugate gradients on
-        both sides leads from "scaled", columns then made more alike, which saves about three sweeps. Without a
+    init : "scaled" N(0, 0.1/sqrt(rank)), "normal" N(0, 0.1), "svd", or "power": where one step of conjugate gradients
+        on both sides leads from "scaled", columns then made more alike, which saves about three sweeps. Without a
         background it is "scaled".
     n_init : restarts from other random starts; the fit with the lowest objective is kept.
     warm_start : continue from the present factors when `fit` is called again with the same users and items; a larger
