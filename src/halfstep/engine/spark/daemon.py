@@ -45,10 +45,10 @@ def give_back() -> None:
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # read when a worker first imports pyarrow
 
 
-_path = without_archives(sys.path)
-for archive in set(sys.path) - set(_path):
+_left = without_archives(sys.path)
+for archive in set(sys.path) - set(_left):
     sys.path_importer_cache.pop(archive, None)  # else its table is read again in every worker
-sys.path[:] = _path
+sys.path[:] = _left
 
 import pyspark.worker  # noqa: E402, F401
 from pyspark.daemon import manager  # noqa: E402
