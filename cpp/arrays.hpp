@@ -6,6 +6,8 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/variant.h>
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <new>
 #include <optional>
@@ -57,9 +59,20 @@ inline void expect_offsets(const In<int64_t>& indptr, int64_t rows, int64_t cell
 // Numbers of rows of something that has so many.
 template <class Int>
 void expect_places(const In<Int>& places, int64_t below, const char* what) {
+  typedef Int Some __attribute__((vector_size(16), aligned(alignof(Int)), may_alias));
+  constexpr size_t w = sizeof(Some) / sizeof(Int);
   expect(places.ndim() == 1, what);
   const Int* place = places.data();
-  for (size_t k = 0; k < places.shape(0); ++k) expect(place[k] >= 0 && int64_t(place[k]) < below, what);
+  const Int last = Int(std::min<int64_t>(below - 1, std::numeric_limits<Int>::max()));
+  const size_t n = places.shape(0);
+  Some outside = {};
+  size_t k = 0;
+  for (; k + w <= n; k += w) {  // every half-step asks
+    const Some some = *reinterpret_cast<const Some*>(place + k);
+    outside |= (some < 0) | (some > last);
+  }
+  for (; k < n; ++k) outside[0] |= place[k] < 0 || place[k] > last;
+  for (size_t j = 0; j < w; ++j) expect(!outside[j], what);
 }
 
 // A new array, not filled.

@@ -9,6 +9,8 @@ namespace halfstep::HALFSTEP_ISA {
 // Values of one row that the iterative finishes keep turned; longer rows are walked by their indices from there on.
 constexpr size_t turned_limit = size_t(1) << 21;
 
+constexpr int pulled_columns = 8;  // that are summed side by side (turned.hpp)
+
 // Zeroed room for arrays of the given sizes, each with a little slack behind it.
 template <class T, size_t N>
 inline void* carve(const size_t (&sizes)[N], T** const (&places)[N]) {
@@ -66,7 +68,7 @@ struct Workspace {
                             turns,
                             turns,
                             turns,
-                            size_t(turned_cells) * h.d,
+                            size_t(turned_cells) * h.d + pulled_columns * width<T>,
                             size_t(ld),
                             dense,
                             dense,
@@ -139,8 +141,15 @@ inline double linearise(const Cells<T>& cells, T* s, T* l) {
     return double(t) * cells.h.target * double(cells.n) / 2;
   }
   double zero = 0;
+  std::memset(l, 0, sizeof(T) * cells.n);
+  const HalfStep<T>& h = cells.h;
+  for (int c = 0; c < h.d; ++c) {  // what the pinned columns contribute to the scores: few columns, usually
+    if (c == h.free_start) c = h.free_stop;
+    if (c == h.d) break;
+    for (int64_t k = 0; k < cells.n; ++k) l[k] += cells.own[c] * h.other[int64_t(cells.indices[k]) * h.d + c];
+  }
   for (int64_t k = 0; k < cells.n; ++k) {
-    const T w = cells.weight(k), w0 = cells.background(k), p = pins ? cells.pinned(k) : T(0);
+    const T w = cells.weight(k), w0 = cells.background(k), p = l[k];
     const T gap = cells.target(k) - cells.offset(k) - p;
     s[k] = w - w0;
     l[k] = w * gap + w0 * p;

@@ -202,22 +202,23 @@ class NewtonRow {
 
   // Slopes, curvatures (ws.s), the gradient (ws.r) and the gap at ws.z.
   State evaluate() {
-    State now = {};
+    double sums[4] = {};
     for (int64_t first = 0; first < n; first += block_cells) {
       const int64_t last = n - first < block_cells ? n : first + block_cells;
       Vec<T> smooth = {}, primal = {}, gap = {}, size = {};
       for (int64_t k = first; k < last; k += width<T>) {
-        const Vec<T> r = load(ws.z + k), half = load(ws.half + k);
+        const Vec<T> r = load(ws.z + k), half = load(ws.half + k), sign = load(ws.sign + k);
         const Smooth<T> e = terms.smooth(r, ws.target + k, load(ws.multiplier + k));
         const True<T> cell = terms.compare(r, e);
         smooth += half * e.value, primal += half * cell.phi, gap += half * cell.gap;
         size += half * (cell.phi < 0 ? -cell.phi : cell.phi);
-        store(ws.s + k, half * e.curvature), store(ws.slope + k, e.slope);
-        store(ws.l + k, half * load(ws.sign + k) * e.slope);
+        store(ws.s + k, half * sign * sign * e.curvature), store(ws.slope + k, e.slope);
+        store(ws.l + k, half * sign * e.slope);
       }
-      now.smooth += horizontal_sum<T>(smooth), now.primal += horizontal_sum<T>(primal);
-      now.cells += horizontal_sum<T>(gap), now.scale += horizontal_sum<T>(size);
+      Vec<T> parts[] = {smooth, primal, gap, size};
+      add_sums<T>(parts, sums);
     }
+    State now = {0, sums[0], sums[1], sums[2], 0, 0, sums[3]};
     x.pulled(ws.l, h.free_start, f, ws.v);
     base.apply(ws.b, ws.diagonal);
     for (int c = 0; c < f; c += width<T>) store(ws.r + c, load(ws.diagonal + c) - load(ws.base + c) + load(ws.v + c));
@@ -233,10 +234,10 @@ class NewtonRow {
   // The cells that are curved, one after the other: their weights in ws.s, their indices in ws.curved.
   int64_t collect() {
     int64_t m = 0;
-    for (int64_t k = 0; k < n; ++k) {
-      const T weight = ws.sign[k] * ws.sign[k] * ws.s[k];
-      ws.s[m] = weight, ws.curved[m] = cells.indices[k];
-      m += weight != 0;
+    for (int64_t k = 0; k < n; ++k) ws.curved[m] = int32_t(k), m += ws.s[k] > 0;
+    for (int64_t j = 0; j < m; ++j) {
+      const int32_t k = ws.curved[j];
+      ws.s[j] = ws.s[k], ws.curved[j] = cells.indices[k];
     }
     return m;
   }
@@ -331,7 +332,7 @@ class NewtonRow {
 
   // The smooth stand-in of the cells at ws.z + t ws.l, as a function of t.
   Point smooth_cells(T t) const {
-    Point sum = {};
+    double sums[4] = {};
     for (int64_t first = 0; first < n; first += block_cells) {
       const int64_t last = n - first < block_cells ? n : first + block_cells;
       Vec<T> value = {}, slope = {}, curvature = {};
@@ -340,10 +341,10 @@ class NewtonRow {
         const Smooth<T> e = terms.smooth(load(ws.z + k) + t * along, ws.target + k, load(ws.multiplier + k));
         value += half * e.value, slope += half * along * e.slope, curvature += half * along * along * e.curvature;
       }
-      sum.value += horizontal_sum<T>(value), sum.slope += horizontal_sum<T>(slope);
-      sum.curvature += horizontal_sum<T>(curvature);
+      Vec<T> parts[] = {value, slope, curvature, Vec<T>{}};
+      add_sums<T>(parts, sums);
     }
-    return sum;
+    return {sums[0], sums[1], sums[2]};
   }
 
   // A step t > 0 at which the value has fallen and the slope has lost most of its size; 0 where rounding hides any

@@ -41,7 +41,7 @@ class PlqTerms {
 
   // The first width follows from how far the cells are from a kink.
   void start(const T* half, const T* r, const T* multiplier, int64_t n) {
-    double cost = 0, size = 0, weight = 0;
+    double sums[4] = {};
     set_width(0);
     for (int64_t first = 0; kinks && first < n; first += block_cells) {
       const int64_t last = n - first < block_cells ? n : first + block_cells;
@@ -51,8 +51,10 @@ class PlqTerms {
         costs += by * smooth(at, nullptr, load(multiplier + k)).value;
         sizes += by * (at < 0 ? -at : at), weights += by;
       }
-      cost += horizontal_sum<T>(costs), size += horizontal_sum<T>(sizes), weight += horizontal_sum<T>(weights);
+      Vec<T> parts[] = {costs, sizes, weights, Vec<T>{}};
+      add_sums<T>(parts, sums);
     }
+    const auto [cost, size, weight, none] = sums;
     if (!(weight > 0)) return;
     const double share = first_width * (cost / jump + 1e-3 * size) / (weight * jump);
     set_width(share > 0 ? share : 1.0);  // zero where every cell sits on a kink

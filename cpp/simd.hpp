@@ -164,6 +164,16 @@ inline Vec<T> sum_each(Vec<T> (&v)[count]) {
     return v[0];
 }
 
+// to[j] += the sum of all lanes of v[j], in float64; `count` a power of two, v is lost.
+template <class T, int count>
+inline void add_sums(Vec<T> (&v)[count], double* to) {
+  constexpr int some = count < width<T> ? count : width<T>;
+  for (int i = 0; i < count; i += some) {
+    const Vec<T> sums = sum_each<T, some>(*reinterpret_cast<Vec<T>(*)[some]>(v + i));
+    for (int j = 0; j < some; ++j) to[i + j] += sums[j];
+  }
+}
+
 // width<double> values, as float64.
 template <class T>
 inline Vec<double> load_wide(const T* p) {

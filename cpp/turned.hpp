@@ -51,20 +51,18 @@ class Turned {
     for (; k < whole; ++k) z[k] = 0;
   }
 
-  // v of these pulls, which is zero behind f up to a whole block. `blocked` columns at a time, whose sums stay in
-  // registers.
+  // v of these pulls, which is zero behind f up to a whole block. `pulled_columns` at a time, whose sums stay in
+  // registers; what the last ones read behind f is dropped.
   void pulled(const T* pull, int first, int f, T* v) const {
-    constexpr int blocked = 8, summed = w < blocked ? w : blocked;
+    constexpr int blocked = pulled_columns, summed = w < blocked ? w : blocked;
     for (int c = 0; c < f; c += blocked) {
-      const int m = f - c < blocked ? f - c : blocked;
       Vec<T> sum[blocked] = {};
       for (int64_t k = 0; k < inside; k += w) {
         const Vec<T> by = load(pull + k);
         const T* at = x + k * d + (first + c) * w;
 #pragma GCC unroll 8
-        for (int j = 0; j < blocked; ++j) sum[j] += by * load(at + (j < m ? j : 0) * w);
+        for (int j = 0; j < blocked; ++j) sum[j] += by * load(at + j * w);
       }
-      for (int j = m; j < blocked; ++j) sum[j] = Vec<T>{};
       for (int j = 0; j < blocked; j += summed) {
         const Vec<T> together = sum_each<T, summed>(*reinterpret_cast<Vec<T>(*)[summed]>(sum + j));
         if constexpr (summed == w)
@@ -73,6 +71,7 @@ class Turned {
           HalfVec<T>::store(v + c + j, __builtin_shufflevector(together, together, 0, 1, 2, 3, 4, 5, 6, 7));
       }
     }
+    for (int c = f; c % blocked != 0; ++c) v[c] = 0;
     for (int64_t k = inside; k < n; ++k)
       if (pull[k] != 0) axpy(pull[k], row(k) + first, v, f);
   }

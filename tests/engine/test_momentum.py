@@ -138,10 +138,10 @@ def test_smooth_losses_and_pinned_columns_are_extrapolated_too(loss, pinned):
     assert values["auto"][-1] <= values["exact"][-1] * (1 + 1e-9)
 
 
-def test_what_has_kinks_or_bounds_stays_where_sweeps_end():
-    kinked, factors = random_problem(losses.Absolute(), background=0.0)
-    assert LocalEngine(1).open(kinked, factors, Solver("auto")).reached is None
+def test_what_is_bounded_or_learns_stays_where_sweeps_end():
     plain, factors = random_problem(losses.Squared())
+    learning = replace(plain, loss=losses.get("ordinal"), background=0.0)
+    assert LocalEngine(1).open(learning, factors, Solver("auto")).reached is None
     bounded = replace(plain, sides=(replace(plain.sides[0], nonnegative=(0, 1)), plain.sides[1]))
     assert LocalEngine(1).open(bounded, factors, Solver("auto")).reached is None
     assert LocalEngine(1).open(plain, factors, Solver()).reached is None

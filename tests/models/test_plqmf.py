@@ -18,6 +18,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_sp
 import halfstep as hs
 from halfstep import PLQMF, losses
 from halfstep.core.cells import Observations
+from halfstep.core.extrapolate import Momentum
 from halfstep.core.loop import timeless
 from halfstep.core.losses.constant import best_constant
 from halfstep.errors import UnknownIdError, UnknownIdWarning
@@ -407,6 +408,32 @@ def test_saved_models_answer_the_same(loss: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.predict(pairs), fit.predict(pairs))
 
 
+# ---------------------------------------------------------------------- momentum
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "logistic", "absolute", "hinge"])
+def test_sweeps_begin_where_the_ones_before_point(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The objective never rises, and after as many sweeps it is lower."""
+    pairs, y = ratings(120, 80, 0.3, seed=4)
+    y = np.where(y >= 4, 1.0, -1.0) if losses.get(loss).form == "margin" else y
+    options = {"C": 0.02, "rho": 0.5, "max_iter": 12, "tol": 0, "random_state": 0}
+    led = PLQMF(4, loss, **options).fit(pairs, y)
+    values = np.array([record["objective"] for record in led.history_])
+    assert (np.diff(values) <= 1e-6 * values[1:]).all()
+    assert sum(record["leapt"] for record in led.history_) >= 8
+    monkeypatch.setattr(Momentum, "share", lambda self: 0.0)
+    plain = PLQMF(4, loss, **options).fit(pairs, y)
+    assert not any(record["leapt"] for record in plain.history_)
+    assert led.objective_ < plain.objective_
+
+
+@pytest.mark.parametrize("options", [{"nonnegative": True}, {"loss": "ordinal"}], ids=str)
+def test_bounded_factors_and_losses_that_learn_stay_where_sweeps_end(options: dict[str, Any]) -> None:
+    pairs, y = ratings(30, 20, 0.5)
+    fit = PLQMF(3, **options, C=0.02, rho=0.5, max_iter=4, tol=0, random_state=0).fit(pairs, y)
+    assert not any("leapt" in record for record in fit.history_)
+
+
 # ---------------------------------------------------------------------- rehline
 
 
@@ -429,6 +456,7 @@ def test_sweeps_equal_those_of_rehline(loss: str, theirs: str, biases: bool, mon
     monkeypatch.setattr(
         "halfstep.models.ratings.random_rows", lambda seed, side, first, last, d, dtype: starts[side][first:last].copy()
     )
+    monkeypatch.setattr(Momentum, "share", lambda self: 0.0)  # theirs begin where the last one ended
     # One sweep more, since the last record includes the closing half-step.
     options = {"intercept": False, "biases": biases, "random_state": 5, "max_iter": 11, "tol": 0, "row_tol": 1e-9}
     ours = PLQMF(3, loss, 0.004, 0.4, **options, dtype="float64")

@@ -7,6 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from halfstep.core.extrapolate import Momentum
+
+
+@pytest.fixture(autouse=True)
+def plain_sweeps(monkeypatch):
+    """Sweeps on a cluster follow no momentum, so those they are held against do not either."""
+    monkeypatch.setattr(Momentum, "share", lambda self: 0.0)
+
 
 @pytest.fixture(scope="session")
 def spark():

@@ -222,7 +222,7 @@ class Problem:
     def extrapolates(self) -> bool:
         """Whether rows on the line through two that were found are rows as well, and nothing else is to be found."""
         plain = all(side.nonnegative is None and side.features is None for side in self.sides)
-        return plain and not self.loss.keeps_duals and not self.loss.learns
+        return plain and not self.loss.learns
 
     def coarse_pays(self, d: int) -> bool:
         """Whether rows of many cells are worth a coarse sweep: what it saves there is lost on turning all rows thrice

@@ -54,6 +54,9 @@ from halfstep.models.ratings import FIRST_GAP, LAST_GAP, RatingColumns, RatingSt
 
 Floats = NDArray[np.float64]
 
+LEAPING = Solver("auto", tolerance=FIRST_GAP, settled=LAST_GAP, exact_after=0)
+"""Sweeps begin where the ones before them point; in none of them rows are coarse."""
+
 SAMPLE = 4_000_000
 """Pairs that a cluster sends here to learn the penalty from; on one machine all are looked at."""
 
@@ -99,7 +102,9 @@ class PLQMF(RatingModel):
     biases : whether a_u and b_i are fitted; they are zero otherwise.
     nonnegative : factors >= 0; biases stay free.
     max_iter, tol : at most so many sweeps, each users then items; stop when the objective falls by less than tol of
-        itself. At the end users are solved once more, so that their rows are optimal for the fitted items.
+        itself. At the end users are solved once more, so that their rows are optimal for the fitted items. Sweeps begin
+        where the ones before them point, unless that would raise the objective, as those of `WALS` do (docs/wals.md);
+        not where factors are bounded, rows have features, the loss learns, or the engine is a cluster.
     row_tol : relative duality gap at which a row counts as solved. None follows the fit: 1e-2 in the first sweep, then
         a fifth of what the last sweep gained, down to 1e-4. No row gets worse, whatever it is.
     init_scale : standard deviation of the random start of the factors, in roots of the spread of y; biases start at
@@ -121,7 +126,7 @@ class PLQMF(RatingModel):
     user_ids_, item_ids_ : ids in the order of the rows. classes_ : the two labels, or the
         levels of loss "ordinal"; loss_ : the loss as it was fitted, with its thresholds where it has any.
     history_ : one dict for each sweep: objective, data (C sum s phi), penalty, mean_loss (sum s phi / sum s), seconds,
-        gap (the largest of any row), ...
+        gap (the largest of any row), leapt (1 where the sweep began beyond where the last one ended), ...
     objective_, n_iter_, converged_ : the last objective, sweeps made, whether `tol` was reached.
     C_, rho_, penalty_ : the penalty in both wordings.
     """
@@ -217,7 +222,7 @@ class PLQMF(RatingModel):
         )
         C, _ = penalty.in_words(*given.cells.shape)
         problem = self._problem(given.cells, columns, penalty, loss)
-        solver = Solver(tolerance=self.row_tol) if self.row_tol else Solver(tolerance=FIRST_GAP, settled=LAST_GAP)
+        solver = LEAPING if not self.row_tol else replace(LEAPING, tolerance=self.row_tol, settled=None)
         scale = float(self.init_scale) * penalty.spread**0.5
         starting = partial(RatingStart, columns, scale, constant)
         bounded, dtype = bool(self.nonnegative), np.dtype(self.dtype)
