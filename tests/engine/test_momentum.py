@@ -64,9 +64,11 @@ def test_rows_that_a_sweep_replaces_are_turned_only_where_somebody_asks_how_far_
     turned = []
     rotate = _core.rotate
     monkeypatch.setattr(_core, "rotate", lambda rows, *more: (turned.append(len(rows)), rotate(rows, *more)))
+    large, small = (run.problem.observations.shape[side] for side in order)
+    run.lead(order)
+    assert turned == [small, large, small, small]  # not the rows that are zero there
     outcome = alternate(run, order=order, max_iter=4, tol=0)
     assert outcome.history[-1]["leapt"]
-    large, small = (run.problem.observations.shape[side] for side in order)
     assert turned[-5:] == [small, small, large, small, small]  # the other side, the one that ended the sweep before ...
 
 

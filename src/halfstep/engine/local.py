@@ -269,7 +269,7 @@ class LocalSession:
         basis = np.ascontiguousarray(basis, self.factors[side].dtype)
         self.problem = self.problem.turned(basis)
         _core.rotate(self.factors[1 - side], basis, 0, self.n_threads)
-        if reads:
+        if reads and self.factors[side].any():  # zeros, where a fit is led to its start, stay zeros
             _core.rotate(self.factors[side], basis, 0, self.n_threads)
         for ended in self._ended:
             if ended is not None:
