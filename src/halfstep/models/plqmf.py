@@ -30,7 +30,7 @@ from halfstep.data.sweeps import SweepFile, digest_of
 from halfstep.data.table import CellsHere
 from halfstep.engine import LocalEngine, Outcome, Problem, Solver
 from halfstep.engine.here import RowsHere
-from halfstep.engine.protocol import Engine, KeptSide
+from halfstep.engine.protocol import Engine, KeptSide, OpenSession
 from halfstep.errors import check_number
 from halfstep.models.factor import SIDES
 from halfstep.models.feature_strength import OF_RATINGS, both_strengths
@@ -230,7 +230,7 @@ class PLQMF(RatingModel):
         usual = tuple(OF_RATINGS * n for n in given.cells.shape)
         strengths = both_strengths(usual if self.feature_reg is None else self.feature_reg)
         problem = expecting(problem, features, strengths, 1.0)
-        best: tuple[Outcome, Session] | None = None
+        best: tuple[Outcome, OpenSession] | None = None
         for restart in range(self.n_init):
             session = engine.open(problem, starting(seed + restart, bounded, dtype), solver)
             part = digest_of(loss.to_dict(), seed + restart)

@@ -19,7 +19,7 @@ from halfstep.data.files import Saved
 from halfstep.data.table import CellsHere, from_saved, merge, read_table, to_arrays
 from halfstep.engine import LocalEngine, Outcome, Solver
 from halfstep.engine.local import thread_count
-from halfstep.engine.protocol import Engine
+from halfstep.engine.protocol import Engine, OpenSession
 from halfstep.errors import check_number, one_of
 from halfstep.models.added_strength import learned_kindred, learned_words, trials
 from halfstep.models.answers import Explanation, Ranking
@@ -217,7 +217,7 @@ class WALS(ImplicitModel):
             single = partial(chosen.single, loss=self._loss(), margins=counts)
             seed = seed_from(self.random_state)
             judge = SweepJudge.of(given, weighed, validation, metric, patience, single, seed, self.n_threads)
-        best: tuple[Outcome, Session] | None = None
+        best: tuple[Outcome, OpenSession] | None = None
         file = self._sweep_file()
         mark = {} if judge is None else {"validation": judge.digest()}
         mark |= {} if file is None else digests(features)
