@@ -52,6 +52,9 @@ ZOO = {
     "WALS-plain": lambda: hs.WALS(**small, max_iter=3, dtype="float64", weighting="bm25").fit(TABLE),
     "WALS-features": lambda: hs.WALS(**small, max_iter=3, feature_reg=1.0).fit(FRAME, item_features=ITEMS),
     "WALS-words": lambda: hs.WALS(**small, max_iter=3, feature_reg=1.0, common_words=0.5).fit(FRAME, **told(TELLING)),
+    "WALS-kindred": lambda: hs.WALS(**small, max_iter=3, feature_reg=1.0, kindred=(0.5, 0.5)).fit(
+        FRAME, **told(TELLING)
+    ),
     "ItemGraph": lambda: hs.ItemGraph().fit(FRAME),
     "EASE": lambda: hs.EASE().fit(FRAME),
     "ItemKNN": lambda: baselines.ItemKNN().fit(TABLE),
@@ -107,7 +110,7 @@ def questions(name):
         lambda m: m.recommend_for(m.item_ids_[:2].tolist(), 3).scores,
         lambda m: m.similar_items(m.item_ids_[0], 3).scores,
     ]
-    if name.endswith("words"):
+    if name.endswith(("words", "kindred")):
         someone = {"title": "a train driver", "age": 31.0, "group": "b"}
         asked.append(lambda m: m.recommend_for(features=someone, n=3).scores)
         asked.append(lambda m: m.explain(item=m.item_ids_[1], features=someone).contributions)
