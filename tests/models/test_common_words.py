@@ -161,16 +161,20 @@ def test_their_strength_is_learned_and_helps_who_is_cold(told):
     assert worth[1] > worth[0]
 
 
-def test_where_words_say_nothing_they_count_for_nothing():
-    rng = np.random.default_rng(1)
-    X = sp.csr_array((rng.random((150, 120)) < 0.1).astype(float))
-    words = [f"word{k}" for k in range(12)]
-    made = []
-    for n, side in ((150, "user"), (120, "item")):
-        frame = pd.DataFrame({side: range(n), "title": [" ".join(rng.choice(words, 3)) for _ in range(n)]})
-        made.append(Features.of(frame, side=side, text=["title"]))
-    model = hs.WALS(rank=4, feature_reg=30.0, random_state=0).fit(X, user_features=made[0], item_features=made[1])
-    assert model.fitted_.chosen.common_words <= 0.1
+def test_where_words_say_nothing_they_mostly_count_for_nothing():
+    """By chance alone some strength is better than none by a standard error now and then."""
+    words, found = [f"word{k}" for k in range(12)], []
+    for seed in range(7):
+        rng = np.random.default_rng(seed)
+        X = sp.csr_array((rng.random((150, 120)) < 0.1).astype(float))
+        made = []
+        for n, side in ((150, "user"), (120, "item")):
+            frame = pd.DataFrame({side: range(n), "title": [" ".join(rng.choice(words, 3)) for _ in range(n)]})
+            made.append(Features.of(frame, side=side, text=["title"]))
+        told = {"user_features": made[0], "item_features": made[1]}
+        model = hs.WALS(rank=4, feature_reg=30.0, random_state=0).fit(X, **told)
+        found.append(model.fitted_.chosen.common_words)
+    assert np.median(found) == 0, found
 
 
 def test_one_side_of_texts_or_none_has_nothing_in_common(told):
