@@ -222,7 +222,9 @@ class WALS(ImplicitModel):
         mark = {} if judge is None else {"validation": judge.digest()}
         mark |= {} if file is None else digests(features)
         for number, (start, order, led) in enumerate(self._starts(engine, weighed, chosen.rank)):
-            session = engine.open(problem, start, self._solver())
+            opened = engine.open(problem, start, self._solver())
+            first = partial(opened.lead, order) if led and problem.background > 0 else None
+            session: Session = opened
             stops: tuple[Callback, ...] = ()
             measured, watched = partial(_measured, session), []
             if judge is not None:
@@ -234,7 +236,7 @@ class WALS(ImplicitModel):
                 also=stops,
                 file=self._kept_loop(file, number, session, *watched, **mark),
                 order=order,
-                first=partial(session.lead, order) if led and problem.background > 0 else None,
+                first=first,
                 keep_on_interrupt=keep_on_interrupt,
             )
             if judge is not None:
