@@ -130,18 +130,18 @@ def _tree(root: int, children: dict[int, list[int]]) -> list[int]:
     return tree
 
 
+_SECONDS: tuple[dict[int, float], dict[int, float]] = ({}, {})
+"""Of every process that was seen, those that Spark has ended since too: of executors, and of this driver."""
+
+
 def processor_seconds() -> np.ndarray:
     """Processor time used so far by all executors, JVM and Python workers, and by this driver, Python and JVM."""
     theirs = [process for tree in executors().values() for process in tree]
-    return np.array([_seconds_of(processes) for processes in (theirs, _tree(os.getpid(), _children()))])
-
-
-def _seconds_of(processes: list[int]) -> float:
-    ticks = 0
-    for process in processes:
-        with contextlib.suppress(OSError):
-            ticks += sum(map(int, _stat(process)[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+    for seen, processes in zip(_SECONDS, (theirs, _tree(os.getpid(), _children())), strict=True):
+        for process in processes:
+            with contextlib.suppress(OSError):
+                seen[process] = sum(map(int, _stat(process)[11:13])) / os.sysconf("SC_CLK_TCK")
+    return np.array([sum(seen.values()) for seen in _SECONDS])
 
 
 def _stat(process: int) -> list[str]:
