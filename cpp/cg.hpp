@@ -40,8 +40,8 @@ inline void start_group(const Group<T>& x, const T* s, const T* l, const T* b, i
     }
 }
 
-// Steps from b, whose residual is r, with `apply` for the quadratic times a vector; ws.diagonal is that of the quadratic.
-// Returns their number; `gap` is the relative residual reached. `right` is overwritten.
+// Steps from b, whose residual is r, with `apply` for the quadratic times a vector; ws.diagonal is that of the
+// quadratic. Returns their number; `gap` is the relative residual reached. `right` is overwritten.
 template <class T, class Apply>
 int descend(const HalfStep<T>& h, Workspace<T>& ws, T* right, double& gap, Apply apply) {
   const int f = h.free();
