@@ -232,7 +232,7 @@ class PLQMF(RatingModel):
         problem = expecting(problem, features, strengths, 1.0)
         best: tuple[Outcome, OpenSession] | None = None
         for restart in range(self.n_init):
-            session: Session = engine.open(problem, starting(seed + restart, bounded, dtype), solver)
+            session = engine.open(problem, starting(seed + restart, bounded, dtype), solver)
             part = digest_of(loss.to_dict(), seed + restart)
             kept = self._kept_loop(file, next(numbers), session, part=part, **mark)
             outcome = self._alternate(session, partial(_measured, session, C, given.total_weight), file=kept)

@@ -222,9 +222,7 @@ class WALS(ImplicitModel):
         mark = {} if judge is None else {"validation": judge.digest()}
         mark |= {} if file is None else digests(features)
         for number, (start, order, led) in enumerate(self._starts(engine, weighed, chosen.rank)):
-            opened = engine.open(problem, start, self._solver())
-            first = partial(opened.lead, order) if led and problem.background > 0 else None
-            session: Session = opened
+            session = engine.open(problem, start, self._solver())
             stops: tuple[Callback, ...] = ()
             measured, watched = partial(_measured, session), []
             if judge is not None:
@@ -236,7 +234,7 @@ class WALS(ImplicitModel):
                 also=stops,
                 file=self._kept_loop(file, number, session, *watched, **mark),
                 order=order,
-                first=first,
+                first=partial(session.lead, order) if led and problem.background > 0 else None,
                 keep_on_interrupt=keep_on_interrupt,
             )
             if judge is not None:
