@@ -38,7 +38,7 @@ LEARN, JUDGE, LEAST, DEPTH, STEPS = 20_000, 500, 20, 20, 8
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class Rehearsal:
     """Rows of a side put where weights of others say, and who they are ranked for, or what for them.
 
     factors : scores without what is added. own : cells of its users (CSR), none where these are left out. users, new :
@@ -76,7 +76,7 @@ class Trial:
         return found
 
 
-def trials(problem: Problem, rows: tuple[Array, Array], known: Sides, n_threads: int) -> Iterator[Trial]:
+def rehearsals(problem: Problem, rows: tuple[Array, Array], known: Sides, n_threads: int) -> Iterator[Rehearsal]:
     """One for each side that has features and rows enough. problem, rows, known : of the fit."""
     cells = sp.csr_array(problem.cells(0).to_csr() > 0, dtype=np.float64)
     for side, told in enumerate(known):
@@ -95,7 +95,7 @@ def trials(problem: Problem, rows: tuple[Array, Array], known: Sides, n_threads:
         if side == 0:
             nothing, relevant = sp.csr_array(mine[judged].shape), sp.csr_array(mine[judged])
             kindred = Kindred((1.0, 0.0), (kin, None), cells)
-            yield Trial(0, FactorScorer(expected, without[1], without[1]), nothing, features, None, kindred, relevant)
+            yield Rehearsal(0, FactorScorer(expected, without[1], without[1]), nothing, features, None, kindred, relevant)
         else:
             theirs = sp.csr_array(mine[judged].T.tocsr())
             who = np.flatnonzero(np.diff(theirs.indptr))
@@ -103,17 +103,17 @@ def trials(problem: Problem, rows: tuple[Array, Array], known: Sides, n_threads:
             factors = FactorScorer(without[0][who], expected, expected)
             users = None if known[0] is None else known[0].features.take(who)
             kindred = Kindred((0.0, 1.0), (None, kin), cells)
-            yield Trial(1, factors, sp.csr_array(cells[who]), users, features, kindred, sp.csr_array(theirs[who]))
+            yield Rehearsal(1, factors, sp.csr_array(cells[who]), users, features, kindred, sp.csr_array(theirs[who]))
 
 
-def learned_words(words: CommonWords, tried: Sequence[Trial]) -> float:
+def learned_words(words: CommonWords, tried: Sequence[Rehearsal]) -> float:
     """The strength of WORDS under which new users and new items rank best."""
     if not words.vocabulary.words or not tried:
         return 0.0
     return _best(WORDS, np.concatenate([each.worths(each.words(words), WORDS, []) for each in tried]))
 
 
-def learned_kindred(words: CommonWords | None, tried: Sequence[Trial], n_threads: int) -> tuple[float, float]:
+def learned_kindred(words: CommonWords | None, tried: Sequence[Rehearsal], n_threads: int) -> tuple[float, float]:
     """The strengths of ALIKE under which new users, and new items, rank best beside words of the strength found."""
     found = [0.0, 0.0]
     for each in tried:

@@ -21,7 +21,7 @@ from halfstep.engine import LocalEngine, Outcome, Solver
 from halfstep.engine.local import thread_count
 from halfstep.engine.protocol import Engine, OpenSession
 from halfstep.errors import check_number, one_of
-from halfstep.models.added_strength import learned_kindred, learned_words, trials
+from halfstep.models.added_strength import learned_kindred, learned_words, rehearsals
 from halfstep.models.answers import Explanation, Ranking
 from halfstep.models.common_words import CommonWords
 from halfstep.models.feature_strength import COLUMNS, both_strengths, learned_strengths
@@ -345,7 +345,7 @@ class WALS(ImplicitModel):
         (users, items), threads = fit.known, thread_count(self.n_threads)
         words = self.common_words if users is not None and items is not None else 0.0
         kindred = (0.0, 0.0) if users is None and items is None else self.kindred
-        tried = list(trials(problem, fit.rows, fit.known, threads)) if words is None or kindred is None else []
+        tried = list(rehearsals(problem, fit.rows, fit.known, threads)) if words is None or kindred is None else []
         if words is None and users is not None and items is not None:
             said = CommonWords(1.0, users.features, items.features, fit.margins.column_counts)
             words = learned_words(said, tried)
