@@ -95,7 +95,8 @@ def rehearsals(problem: Problem, rows: tuple[Array, Array], known: Sides, n_thre
         if side == 0:
             nothing, relevant = sp.csr_array(mine[judged].shape), sp.csr_array(mine[judged])
             kindred = Kindred((1.0, 0.0), (kin, None), cells)
-            yield Rehearsal(0, FactorScorer(expected, without[1], without[1]), nothing, features, None, kindred, relevant)
+            factors = FactorScorer(expected, without[1], without[1])
+            yield Rehearsal(0, factors, nothing, features, None, kindred, relevant)
         else:
             theirs = sp.csr_array(mine[judged].T.tocsr())
             who = np.flatnonzero(np.diff(theirs.indptr))
