@@ -78,7 +78,7 @@ def cases() -> dict[str, Case]:
     left, right = (numbers(n, 32, seed=n).astype(np.float32) for n in (300, 3000))
 
     def implicit(rank: int, R: Any = R, **settings: Any) -> Case:
-        return lambda: hs.WALS(rank, **one, **{"max_iter": 2, "tol": 0} | settings).fit(R)
+        return lambda: hs.WALS(rank, **one, **{"max_iter": 2, "tol": 0, "init": "scaled"} | settings).fit(R)
 
     def rating(loss: Any, rank: int, **settings: Any) -> Case:
         given: dict[str, Any] = {"max_iter": 3, "tol": 0} | settings
