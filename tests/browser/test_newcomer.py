@@ -1,5 +1,6 @@
 """Somebody of whom nothing but features is known, served in the page."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -40,4 +41,22 @@ def test_a_newcomer_known_by_features_alone_is_served(jobs: str, open_page: Call
     page.reload()
     expect(page.get_by_role("button", name="Remove sector=food")).to_be_visible()
     page.get_by_role("button", name="Remove sector=food").click()
+    expect(names).to_have_count(0)
+
+
+def test_a_late_list_stays_away_when_nothing_is_asked_any_more(jobs: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(jobs)
+    page.get_by_role("button", name="Clear").click()
+    names = page.locator(".ranking .name")
+    expect(names).to_have_count(0)
+    held: list[Any] = []
+    page.route("**/recommend_for", lambda route: held.append(route))
+    page.get_by_role("combobox", name="Known of you").press_sequentially("off")
+    page.get_by_role("option", name="sector=office").click()
+    page.get_by_role("button", name="Remove sector=office").click()
+    assert held
+    for route in held:
+        with contextlib.suppress(Exception):  # the page has let it go
+            route.continue_()
+    page.wait_for_timeout(500)
     expect(names).to_have_count(0)

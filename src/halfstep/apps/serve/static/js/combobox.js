@@ -14,6 +14,7 @@ export function combobox({ label, placeholder, complete, choose, erase = () => {
   const id = `combo-${++count}`;
   let entries = [];
   let active = -1;
+  let shown = ""; // what the entries were found for
   const newest = latest();
   const list = h("ul", { id: `${id}-list`, role: "listbox", hidden: true });
   list.setAttribute("aria-label", label);
@@ -40,13 +41,14 @@ export function combobox({ label, placeholder, complete, choose, erase = () => {
   function take(at) {
     const entry = entries[at];
     if (!entry) return;
-    input.value = "";
+    input.value = shown = "";
     close();
     choose(entry);
   }
 
   function show(found, text) {
     entries = found;
+    shown = text;
     list.replaceChildren(
       ...found.map((entry, k) => {
         const option = h("li", { id: `${id}-${k}`, role: "option" }, ...marked(entry.label, text));
@@ -73,7 +75,13 @@ export function combobox({ label, placeholder, complete, choose, erase = () => {
     }
   }
 
-  const soon = debounced(search, 60);
+  /** The first that is found for what was typed, not for what stood there before. */
+  async function settle() {
+    await search();
+    take(active);
+  }
+
+  const soon = debounced(() => input.value.trim() !== shown && search(), 60);
   input.addEventListener("input", soon);
   input.addEventListener("click", () => list.hidden && search());
   input.addEventListener("blur", close);
@@ -83,6 +91,7 @@ export function combobox({ label, placeholder, complete, choose, erase = () => {
     else if (event.key === "ArrowUp" && open) point(active - 1);
     else if (event.key === "Home" && open && active >= 0) point(0);
     else if (event.key === "End" && open && active >= 0) point(entries.length - 1);
+    else if (event.key === "Enter" && input.value.trim() !== shown) settle();
     else if (event.key === "Enter" && open && active >= 0) take(active);
     else if (event.key === "Escape" && open) close();
     else {

@@ -147,7 +147,10 @@ export async function mount(main, model) {
     given.draw();
     told?.draw();
     newestPlace(() => null); // marks of what was asked before come too late
-    if (!(folds ? state.have.length || state.told.length : state.user)) return showNothing();
+    if (!(folds ? state.have.length || state.told.length : state.user)) {
+      newest(() => null); // so does a list that nobody asks for any more
+      return showNothing();
+    }
     best.classList.add("busy");
     try {
       const answers = await newest(folds ? askForItems : askForUser);
