@@ -101,3 +101,14 @@ def test_what_cannot_be_blended_is_named(blend, message):
 def test_no_list_of_models_is_named():
     with pytest.raises(ValueError, match=r"models is empty or no list"):
         hs.Blend(None).fit(hs.datasets.load_sample_skills())
+
+
+@pytest.mark.parametrize("weight", [3.4e38, 1e-40])
+def test_likeness_does_not_depend_on_the_unit_of_weights(weight):
+    X = sp.random(40, 12, 0.3, random_state=0, format="csr")
+    X.data[:] = 1 + np.arange(X.nnz) % 3
+    plain, scaled = (
+        hs.Blend([ItemKNN(), Popularity()], weights=[1, 1]).fit(X * unit).similar_items(0, 5) for unit in (1.0, weight)
+    )
+    np.testing.assert_allclose(scaled.scores, plain.scores, rtol=1e-9)
+    assert scaled.ids.tolist() == plain.ids.tolist()

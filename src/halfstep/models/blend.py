@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -45,6 +46,20 @@ class BlendFit(CellsFit):
     weights: NDArray[np.float64]
     trials: tuple[dict[str, Any], ...]
 
+    @cached_property
+    def directions(self) -> sp.csr_array:
+        """The cells, columns scaled to length 1, so that their products are cosines; by their largest first, whose
+        square may be no number."""
+        cells = sp.csr_array(self.history, dtype=np.float64)
+        cells = _columns_over(cells, abs(cells).max(axis=0).toarray())
+        return _columns_over(cells, np.sqrt(cells.multiply(cells).sum(axis=0)))
+
+
+def _columns_over(cells: sp.csr_array, sizes: NDArray[Any]) -> sp.csr_array:
+    """Columns divided by their sizes; those of size 0 as they are."""
+    sizes = np.asarray(sizes).ravel()
+    return sp.csr_array(cells @ sp.diags_array(1 / np.where(sizes > 0, sizes, 1.0)))
+
 
 @dataclass(frozen=True, eq=False)
 class BlendScorer:
@@ -65,9 +80,8 @@ class BlendScorer:
         return best_of_blocks(self.scores, self.seen.shape, k, seen, order)
 
     def alike(self, items: NDArray[Any]) -> NDArray[Any]:
-        cells = self.fit.history[:, items]
-        size = np.sqrt(np.maximum(np.asarray(cells.multiply(cells).sum(axis=0)).ravel(), np.finfo(float).tiny))
-        return np.asarray((cells.T @ cells).toarray() / np.outer(size, size))
+        columns = self.fit.directions[:, items]
+        return np.asarray((columns.T @ columns).toarray())
 
 
 class Blend(NewcomerRecommender[BlendFit]):
@@ -161,10 +175,8 @@ class Blend(NewcomerRecommender[BlendFit]):
         fit = self._fit()
         check_number("n", n, at_least=1, whole=True)
         place = int(self.item_positions([item])[0])
-        size = np.sqrt(np.asarray(fit.history.multiply(fit.history).sum(axis=0)).ravel())
-        products = np.asarray((fit.history.T @ fit.history[:, [place]]).toarray()).ravel()
         order = fit.by_popularity[fit.by_popularity != place]
-        likeness = (products / np.maximum(size * size[place], np.finfo(float).tiny))[order]
+        likeness = (fit.directions.T @ fit.directions[:, [place]]).toarray().ravel()[order]
         best = np.argsort(-likeness, kind="stable")[:n]
         return Ranking(fit.items.take(order[best]), likeness[best], labels_of(fit.item_labels, order[best]))
 
