@@ -81,7 +81,7 @@ bench-counts: $(VENV)/.valgrind  ## instructions of twelve small cases, held aga
 	@$(BIN)/python benchmarks/counts.py
 
 test-browser: $(VENV)/.browser  ## the explorer in a real browser, against real servers
-	@$(PYTEST) --dist loadfile -m browser tests/browser
+	@$(BIN)/python -m pytest -m browser tests/browser
 
 test-spark: $(VENV)/.spark   ## set up Java and Spark, then the tests on a local session and a standalone cluster
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m spark tests/spark

@@ -150,11 +150,9 @@ def test_the_keyboard_alone_labels_refits_and_measures(
     page.keyboard.press("Enter")
     page.locator("#next-title ~ ol li[aria-current]").wait_for()
     page.keyboard.press("0")
-    page.get_by_role("button", name="Refit with 1 new label").focus()
-    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Refit with 1 new label").press("Enter")
     page.get_by_text("Refitted with").wait_for()
-    page.get_by_role("button", name="Measure it").focus()
-    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Measure it").press("Enter")
     picture = page.get_by_role("img", name="the next 10 are expected to bring it to")
     picture.wait_for(timeout=60_000)
     assert picture.locator("circle").count() == 4

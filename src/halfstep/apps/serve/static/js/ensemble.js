@@ -104,7 +104,13 @@ export async function mount(main, model) {
 
   const detail = h("section", { class: "card", "aria-labelledby": "one-title", tabIndex: -1 }, h("h2", { id: "one-title" }, "Votes"));
 
+  /** Whether the focus is still where it was, or where answers put it: who has gone elsewhere is left there. */
+  function stayed(from) {
+    return [from, document.body].includes(document.activeElement) || detail.contains(document.activeElement);
+  }
+
   async function choose(number, move = true) {
+    const from = document.activeElement;
     state.chosen = number;
     for (const row of [...rows.children, ...queue.children]) {
       if (Number(row.dataset.number) === number) row.setAttribute("aria-current", "true");
@@ -127,7 +133,7 @@ export async function mount(main, model) {
     );
     if (move) {
       announce(`Instance ${one.id}: ${one.answer}, ${percent(Math.max(...one.probabilities))}`);
-      detail.focus({ preventScroll: matchMedia("(min-width: 760px)").matches });
+      if (stayed(from)) detail.focus({ preventScroll: matchMedia("(min-width: 760px)").matches });
     }
   }
 
@@ -190,20 +196,21 @@ export async function mount(main, model) {
   }
 
   /** The next one of the queue that has no label yet, the chosen one left out. */
-  function skip() {
+  function skip(move = true) {
     const numbers = [...queue.children].map((row) => Number(row.dataset.number));
     const after = numbers.slice(numbers.indexOf(state.chosen) + 1);
     const free = [...after, ...numbers].find((number) => number !== state.chosen && !state.fresh.has(number));
-    if (free !== undefined) choose(free);
+    if (free !== undefined) choose(free, move);
   }
 
   document.addEventListener("keydown", async (event) => {
     const typing = event.target.closest?.("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey;
     if (!labels || typing || state.chosen === null || !main.contains(detail)) return;
+    const from = document.activeElement;
     if (event.key === "s") skip();
     else if (/^[0-9]$/.test(event.key) && Number(event.key) < classes.length) {
       await label(state.chosen, classes[Number(event.key)]);
-      skip();
+      skip(stayed(from));
     } else return;
     event.preventDefault();
   });
@@ -221,6 +228,7 @@ export async function mount(main, model) {
   }
 
   async function label(number, name) {
+    const from = document.activeElement;
     state.fresh.set(number, name);
     outcome.textContent = "";
     showPending();
@@ -229,7 +237,7 @@ export async function mount(main, model) {
       if (Number(row.dataset.number) === number) row.children[2].replaceWith(h("span", { class: "tag" }, `label ${name}`));
     }
     announce(`Instance ${number} labelled ${name}`);
-    detail.querySelector(`[aria-pressed="true"]`)?.focus();
+    if (stayed(from)) detail.querySelector(`[aria-pressed="true"]`)?.focus();
   }
 
   async function fit() {
